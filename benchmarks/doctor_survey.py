@@ -61,7 +61,7 @@ def table(found: dict[str, Report | str]) -> list[str]:
     ]
     for code, rule in RULES.items():
         hits = {name: hit for name, report in reports.items() for hit in report.findings if hit.code == code}
-        kept = sum(code in report.kept for report in reports.values())
+        kept = sum(code in report.kept_rules for report in reports.values())
         counts = Counter(hit.severity for hit in hits.values())
         bugs = ", ".join(name for name, hit in hits.items() if hit.severity == Severity.BUG)
         cells = [code, rule.name, kept + len(hits), kept, *(counts[one] for one in Severity), bugs]

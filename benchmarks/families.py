@@ -23,7 +23,7 @@ from torch import Tensor, nn
 
 import vnait
 from vnait.pretrained import load_adapter, save_adapter
-from vnait.pretrained.attach.saving import attached_owners
+from vnait.pretrained.attach.attached import attached_owners
 
 ROWS = 40  # of every position table
 SMALL = {

@@ -93,7 +93,7 @@ def test_a_healthy_model_has_the_findings_of_its_code_and_no_bug(family):
     report = vnait.doctor(model_of(family))
     assert report.bugs == ()
     assert codes(report) == KEY[family][0]
-    assert len(report.findings) + len(report.kept) + len(report.untried) == len(RULES)
+    assert len(report.findings) + len(report.kept_rules) + len(report.untried) == len(RULES)
 
 
 @pytest.mark.parametrize(
@@ -125,7 +125,7 @@ def test_an_attached_model_has_no_bug_and_keeps_left_padding():
     model = model_of("bert")
     vnait.attach(model, "vnait")
     report = vnait.doctor(model)
-    assert report.bugs == () and {"PAD01", "PAD03", "PAD04"} <= set(report.kept)
+    assert report.bugs == () and {"PAD01", "PAD03", "PAD04"} <= set(report.kept_rules)
 
 
 @pytest.mark.parametrize("method", ["vnait-causal", "rope", "alibi"])
@@ -146,7 +146,7 @@ def test_a_folder_of_an_attached_model_is_loaded_with_its_method(tmp_path, folde
     vnait.attach(model, "vnait")
     model.save_pretrained(tmp_path / "attached")
     report = vnait.doctor(tmp_path / "attached", rules=["PAD01", "LEN01", "TOK01"])
-    assert report.kept == ("PAD01", "LEN01")
+    assert report.kept_rules == ("PAD01", "LEN01")
     assert report.untried == {"TOK01": "there is no tokenizer"}
 
 
@@ -175,7 +175,7 @@ def test_a_model_is_left_as_it_was():
 def test_a_head_that_needs_more_than_ids_is_left_out():
     """BART's classifier looks for the end of a text; the model below it is examined."""
     report = vnait.doctor(model_of("bart", head="AutoModelForSequenceClassification"))
-    assert report.bugs == () and {"PAD03", "PAD04", "LEN03"} <= set(report.kept)
+    assert report.bugs == () and {"PAD03", "PAD04", "LEN03"} <= set(report.kept_rules)
 
 
 def test_a_cast_model_has_a_bug_that_one_loaded_in_half_precision_has_not(tmp_path):
@@ -213,7 +213,7 @@ def test_a_rotation_of_the_last_channels_is_right():
     heads = {"num_key_value_heads": 2, "kv_lora_rank": 16, "q_lora_rank": 16, "v_head_dim": 16}
     heads |= {"qk_rope_head_dim": 8, "qk_nope_head_dim": 8, "first_k_dense_replace": 2}
     model = DeepseekV3Model(DeepseekV3Config(**sizes, **heads, intermediate_size=48))
-    assert vnait.doctor(model.eval(), rules=["ROPE03"]).kept == ("ROPE03",)
+    assert vnait.doctor(model.eval(), rules=["ROPE03"]).kept_rules == ("ROPE03",)
 
 
 def test_layers_that_the_configuration_leaves_without_a_rotation_are_no_fault():
@@ -222,7 +222,7 @@ def test_layers_that_the_configuration_leaves_without_a_rotation_are_no_fault():
     (finding,) = vnait.doctor(model, rules=["ROPE03"]).findings
     assert "1 layer of 2 (first 1," in finding.measured
     model.config.no_rope_layers = [1, 0]
-    assert vnait.doctor(model, rules=["ROPE03"]).kept == ("ROPE03",)
+    assert vnait.doctor(model, rules=["ROPE03"]).kept_rules == ("ROPE03",)
 
 
 @pytest.mark.filterwarnings("ignore:.is_gradient_checkpointing:FutureWarning")  # peft reads the old name

@@ -13,10 +13,10 @@ from transformers import AutoTokenizer, BertModel
 
 import vnait
 from vnait import InputError, cli
-from vnait.pretrained.extend.measuring import Result, costs, found
 from vnait.pretrained.extend.report import Report
-from vnait.pretrained.extend.tasks import GENERATED, NEEDLES, Task, own
-from vnait.pretrained.extend.variants import ARMS, arms_of, bm25, similarities
+from vnait.pretrained.extend.scoring import bm25, costs, ranked_first, similarities
+from vnait.pretrained.extend.tasks import GENERATED, NEEDLES, Result, Task, from_documents
+from vnait.pretrained.extend.variants import VARIANTS, variants_of
 from vnait.shared.statistics import proportion
 
 TINY = Path(__file__).parent / "golden" / "format_7" / "tiny_bert"  # its table has 32 rows
@@ -44,12 +44,12 @@ def test_needles_are_asked_for_in_other_words():
     """Words alone must not be enough, or the task would be no different from the passkey."""
     facts, questions = zip(*NEEDLES, strict=True)
     assert len(set(facts)) == len(set(questions)) == 30
-    assert found(bm25(questions, facts)).mean() < 0.5
+    assert ranked_first(bm25(questions, facts)).mean() < 0.5
 
 
 def test_own_documents_are_grouped_by_doubled_limits(tokenizer):
     texts = ["dull " * 6, "dull " * 7, "dull " * 15]  # with two special tokens: 8, 9, 17
-    assert own(tokenizer, texts, limit=8, labels="aab").lengths == (8, 16, 32)
+    assert from_documents(tokenizer, texts, limit=8, labels="aab").lengths == (8, 16, 32)
 
 
 def test_bm25_is_its_formula():
@@ -67,7 +67,7 @@ def test_the_best_window_decides_and_ties_are_not_found():
     windows = [np.eye(2, dtype=np.float32), np.array([[0.0, 1.0]], dtype=np.float32)]
     scores = similarities(np.eye(2, dtype=np.float32), windows)
     assert scores.tolist() == [[1, 0], [1, 1]]
-    assert found(scores).tolist() == [True, False]
+    assert ranked_first(scores).tolist() == [True, False]
 
 
 def test_a_share_has_wilsons_interval():
@@ -97,8 +97,14 @@ def report_of(**right: list[int]) -> Report:
         depths=tuple(np.linspace(0, 0.99, count)) * 2,
     )
     results = [
-        Result(arm=arm, task=task, right=np.array([1] * count + own, dtype=bool), seconds=0.1, memory=5.0)
-        for arm, own in right.items()
+        Result(
+            variant=variant,
+            task=task,
+            right=np.array([1] * count + past, dtype=bool),
+            seconds=0.1,
+            memory=5.0,
+        )
+        for variant, past in right.items()
     ]
     within = dict.fromkeys(set(right) - {"cut", "bm25"}, 0.0)
     return Report(model="one", limit=16, to=64, results=tuple(results), within=within)
@@ -108,7 +114,7 @@ HALF, MOST, FEW = [1, 0] * 10, [1] * 18 + [0] * 2, [1] * 4 + [0] * 16
 
 
 @pytest.mark.parametrize(
-    ("right", "arm"),
+    ("right", "variant"),
     [
         ({"cut": FEW, "windows-mean": MOST, "interpolated": HALF}, "windows-mean"),
         ({"cut": FEW, "windows-surest": MOST, "ntk": [1] * 20}, "windows-surest"),  # no more than chance
@@ -117,10 +123,10 @@ HALF, MOST, FEW = [1, 0] * 10, [1] * 18 + [0] * 2, [1] * 4 + [0] * 16
         ({"yarn": MOST, "ntk": FEW}, "yarn"),
     ],
 )
-def test_windows_are_recommended_unless_an_extension_is_better_beyond_chance(right, arm):
+def test_windows_are_recommended_unless_an_extension_is_better_beyond_chance(right, variant):
     report = report_of(**right)
-    assert report.advice.arm == report.document()["recommended"] == arm
-    assert report.summary().startswith(f"Take {arm} ({ARMS[arm]})")
+    assert report.advice.variant == report.document()["recommended"] == variant
+    assert report.summary().startswith(f"Take {variant} ({VARIANTS[variant]})")
 
 
 @pytest.mark.parametrize(("right", "undecided"), [([1] * 20, True), (FEW, False)])
@@ -138,19 +144,19 @@ def test_words_that_find_more_are_mentioned():
 def test_a_report_counts_by_length_and_by_depth_past_the_limit():
     report = report_of(cut=[1] * 10 + [0] * 10, ntk=[1] * 20)
     rows = report.document()["rows"]
-    lengths = {(row["arm"], row["length"]): row["share"] for row in rows if "length" in row}
+    lengths = {(row["variant"], row["length"]): row["share"] for row in rows if "length" in row}
     assert lengths == {("cut", 16): 1, ("cut", 64): 0.5, ("ntk", 16): 1, ("ntk", 64): 1}
-    depths = [row["share"] for row in rows if row["arm"] == "cut" and "depth" in row]
+    depths = [row["share"] for row in rows if row["variant"] == "cut" and "depth" in row]
     assert depths == [1, 1, 0.5, 0, 0]
     text = report.text()
     assert "50 [30, 70]" in text and "40-60 %" in text and "100 ms, 5" in text and "ntk same bits" in text
 
 
-def test_arms_are_those_for_the_source_of_position():
-    assert arms_of("table") == (
+def test_variants_are_those_for_the_source_of_position():
+    assert variants_of("table") == (
         *("cut", "windows-mean", "windows-surest", "bm25", "interpolated", "grouped", "log-n", "vnait"),
     )
-    assert {"self-extended", "ntk", "yarn", "unchanged"} <= set(arms_of("rotation"))
+    assert {"self-extended", "ntk", "yarn", "unchanged"} <= set(variants_of("rotation"))
 
 
 @pytest.mark.parametrize(
@@ -180,12 +186,12 @@ def embedder(tmp_path_factory):
     return library.SentenceTransformer(str(folder))
 
 
-def test_every_arm_reads_and_leaves_the_model_as_it_was(embedder):
+def test_every_variant_reads_and_leaves_the_model_as_it_was(embedder):
     texts = ["a dull film", "a warm and funny film " * 30]
     before, kind = embedder.encode(texts), type(embedder[0].auto_model)
     labelled = {"documents": texts * 5, "labels": ["a", "b"] * 5}
     report = vnait.extend(embedder, to=256, tasks=("needle",), lengths=(64,), texts=5, **labelled)
-    assert report.arms == arms_of("table") and report.tasks == ("needle", "labels")
+    assert report.variants == variants_of("table") and report.tasks == ("needle", "labels")
     changes = dict(report.within)
     assert changes.pop("vnait") < 1e-6 and set(changes.values()) == {0.0}
     assert type(embedder[0].auto_model) is kind and embedder.max_seq_length == 32
@@ -196,8 +202,8 @@ def test_every_arm_reads_and_leaves_the_model_as_it_was(embedder):
     ("options", "words"),
     [
         ({"to": 32}, "to=32 is not past the limit"),
-        ({"arms": ["yarn"]}, "yarn is not for this model, whose positions come from table"),
-        ({"arms": ["window"]}, "Did you mean 'windows-mean'?"),
+        ({"variants": ["yarn"]}, "yarn is not for this model, whose positions come from table"),
+        ({"variants": ["window"]}, "Did you mean 'windows-mean'?"),
         ({"save": "windows-surest", "out": "new"}, "is not in a model, so it can't be saved"),
         ({"tasks": ["keys"]}, "there is no task keys; take passkey or needle"),
         ({"texts": 31}, "texts=31 is not possible; give 2 to 30"),
@@ -226,7 +232,7 @@ def test_only_an_extended_model_is_replaced(embedder, tmp_path):
         "texts": 2,
         "lengths": (64,),
         "tasks": ("passkey",),
-        "arms": ("cut", "interpolated"),
+        "variants": ("cut", "interpolated"),
     }
     for folder in (notes, tmp_path / "null", tmp_path / "base"):
         before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
@@ -244,7 +250,7 @@ def test_only_an_extended_model_is_replaced(embedder, tmp_path):
 
 
 def test_what_is_not_saved_or_compared_is_named(embedder, tmp_path):
-    options = {"to": 128, "texts": 2, "arms": ("cut",)}
+    options = {"to": 128, "texts": 2, "variants": ("cut",)}
     report = vnait.extend(embedder, out=tmp_path / "new", lengths=(64,), tasks=("passkey",), **options)
     assert not (tmp_path / "new").exists() and "new was not written" in report.summary()
     short = {"tasks": (), "documents": ["a", "b", "c", "d"], "labels": ["x", "x", "y", "y"]}
@@ -265,11 +271,11 @@ def test_other_objects_are_refused(embedder, tmp_path):
 def test_the_command_saves_a_folder_that_a_new_process_reads_alike(embedder, tmp_path, capsys):
     """The long text by its own vector, the short one to the same bits as before."""
     embedder.save_pretrained(str(tmp_path / "base"))
-    arguments = ["--to", "128", "--texts", "3", "--lengths", "64", "--arms", "cut,interpolated"]
+    arguments = ["--to", "128", "--texts", "3", "--lengths", "64", "--variants", "cut,interpolated"]
     saving = ["--out", str(tmp_path / "long"), "--save", "interpolated", "--quiet"]
     cli.main(["extend", str(tmp_path / "base"), *arguments, *saving, "--json"])
     document = json.loads(capsys.readouterr().out)
-    assert document["saved"] == {"folder": str(tmp_path / "long"), "arm": "interpolated"}
+    assert document["saved"] == {"folder": str(tmp_path / "long"), "variant": "interpolated"}
     assert document["within_limit"] == {"interpolated": 0.0}
     code = (
         "import vnait, sys, numpy\nfrom sentence_transformers import SentenceTransformer\n"

@@ -21,7 +21,7 @@ from torch.nn.parallel import DistributedDataParallel
 import vnait
 from families import COLUMNS, attached_to, cell, ids_of, logits, model_of
 from vnait.pretrained import load_adapter, save_adapter, save_base
-from vnait.pretrained.attach.saving import attached_owners
+from vnait.pretrained.attach.attached import attached_owners
 
 BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
 QUICK = [name for name in COLUMNS if name not in ("compile", "ONNX")]

@@ -61,7 +61,7 @@ CEILINGS = {
     "data": 0,
     "model": 0,
     "positions": 0,
-    "pretrained": 344,
+    "pretrained": 0,
     "results": 0,
     "shared": 0,
     "train": 0,
@@ -69,10 +69,7 @@ CEILINGS = {
 
 MAX_LINES, MAX_BRANCHES = 60, 15  # of a function, without its docstring
 BRANCHES = (ast.If, ast.IfExp, ast.For, ast.While, ast.ExceptHandler, ast.match_case)
-TOO_LONG = {
-    "pretrained/attach/attached.py: with_positions",
-    "pretrained/attach/auditing.py: _sources",
-}
+TOO_LONG: set[str] = set()
 
 
 @cache

@@ -35,8 +35,7 @@ from transformers import (
 import vnait
 from vnait import InputError
 from vnait.pretrained import lengthen, shorten
-from vnait.pretrained.extend.lengthening import READINGS
-from vnait.pretrained.extend.stretching import FULL, Stretch, self_extended, turned
+from vnait.pretrained.extend.stretching import FULL, READINGS, Stretch, self_extended, turned
 
 LIMIT = 16
 SIZES = {

@@ -16,7 +16,7 @@ from transformers import AutoModel
 
 from vnait import InputError, Run
 from vnait.cli import main
-from vnait.cli.playground.registry import Shelf
+from vnait.cli.playground.registry import Registry
 from vnait.data import Table
 from vnait.pretrained.loading import from_pretrained
 from vnait.train.base import Base
@@ -97,7 +97,7 @@ def test_code_in_a_saved_model_does_not_run(what, request, capsys, asked, tmp_pa
     assert out == "" and err.count("\n") == 1
     assert err.startswith(f"vnait: {inner} needs Python code that comes with it, which vnait does not run")
     with pytest.raises(InputError, match="needs Python code"):
-        Shelf.of([folder])
+        Registry.of([folder])
     assert sys.stdin.read() == "y\n" * 9 and not mark.exists() and asked == []
 
 

@@ -45,13 +45,11 @@ from vnait.positions.encodings import AlibiBias, NoPosition, Rotary, Sinusoid
 from vnait.positions.injection import LogLength
 from vnait.pretrained import FAMILIES as TYPES
 from vnait.pretrained import Family, load_adapter, save_adapter
-from vnait.pretrained.attach.attached import Attached
-from vnait.pretrained.attach.saving import attached_owners
-from vnait.pretrained.attach.warm_start import Rows, Waves, running_places
+from vnait.pretrained.attach.attached import Attached, attached_owners
 from vnait.pretrained.locate import is_causal, owners_of
+from vnait.pretrained.table import Rows, running_places
 
 ONE_SIDED = [name for name in FAMILIES if name not in TWO_SIDED]
-TABLES = ["bert", "roberta", "distilbert", "electra", "gpt2"]  # of one side
 every_family = pytest.mark.parametrize("family", FAMILIES)
 
 
@@ -195,8 +193,7 @@ def test_texts_may_exceed_the_table(family):
     assert torch.isfinite(logits(model, ids_of(length=3 * ROWS))).all()
 
 
-@pytest.mark.parametrize("warm_start", ["exact", "fit"])
-def test_an_encoder_compresses_places_past_the_table_and_a_decoder_clamps_them(warm_start):
+def test_an_encoder_compresses_places_past_the_table_and_a_decoder_clamps_them():
     """A text twice as long as the table, and a padded one that fits."""
     length = 2 * ROWS
     mask = torch.arange(length) < torch.tensor([[length], [ROWS // 2]])
@@ -206,7 +203,7 @@ def test_an_encoder_compresses_places_past_the_table_and_a_decoder_clamps_them(w
         ("gpt2", index[0].clamp(max=ROWS - 1)),
     ):
         model = model_of(family)
-        vnait.attach(model, method_of(family), warm_start=warm_start)
+        vnait.attach(model, method_of(family))
         attached = attached_owner(model).vnait
         nothing = torch.zeros(2, length, attached.gate.shape[0])
         with torch.no_grad():
@@ -472,35 +469,8 @@ def _with_whereabouts(
     return embeddings.LayerNorm(vectors + embeddings.whereabouts(places))
 
 
-@pytest.mark.parametrize("family", TABLES)
-def test_a_fit_needs_few_waves_for_a_smooth_table(family, caplog):
-    model = model_of(family)
-    table = next(weight for name, weight in model.named_parameters() if name.endswith(_TABLES))
-    place = torch.arange(len(table))[:, None] / len(table)
-    with torch.no_grad():
-        table.copy_(torch.cos(3 * place + torch.arange(table.shape[1])))
-    with caplog.at_level(logging.INFO, logger="vnait"):
-        report = vnait.attach(model, method_of(family), warm_start="fit")
-    old = attached_owner(model).vnait.old
-    assert isinstance(old, Waves) and len(old.weight) < 12
-    assert report.difference < 0.5 and report.relative < 0.05
-    assert f"differ by at most {report.difference:.2g}" in caplog.text
-
-
-def test_waves_leave_at_most_a_hundredth_of_the_root_mean_square():
-    place = (torch.arange(64.0) + 0.5) * math.pi / 64
-    for size, count in ((0.95, 1), (1.05, 6)):  # of the wave beside a constant, in hundredths
-        rows = 1 + 0.01 * size * math.sqrt(2) * torch.cos(5 * place)[:, None]
-        assert len(Waves(rows).weight) == count
-
-
-def test_waves_reproduce_a_table_of_noise():
+def test_places_past_a_table_read_its_last_row():
     rows = torch.randn(17, 3, generator=torch.Generator().manual_seed(0))
-    waves = Waves(rows)
-    assert torch.allclose(waves.read(torch.arange(17.0)[None])[0], rows, atol=0.1)
-    assert torch.allclose(
-        waves.read(torch.tensor([[16.0, 99.0]]))[0, 1], waves.read(torch.tensor([[16.0]]))[0, 0]
-    )
     assert torch.equal(Rows(rows).read(torch.tensor([[16.0, 99.0, 3.0]]))[0], rows[[16, 16, 3]])
 
 
@@ -752,11 +722,6 @@ REFUSED: dict[str, tuple[str | Callable[[], nn.Module], dict[str, Any], str]] = 
     "half of a rotation": ("modernbert", {"method": "rope-p"}, "rope-p rotates in its own way"),
     "a warm bias": ("bert", {"method": "alibi"}, "alibi has a bias, .* give warm_start=None"),
     "nothing, warm": ("llama", {"method": "none"}, "none adds no position to LlamaForCausalLM"),
-    "fit of a rotation": (
-        "llama",
-        {"method": "vnait-causal", "warm_start": "fit"},
-        "LlamaForCausalLM has a rotation and no table to fit",
-    ),
     "another width": (
         "bert",
         {"method": Method(coordinates=Index(), encoding=Sinusoid(dim=12))},
@@ -1077,10 +1042,11 @@ def test_methods_without_words_and_parameters():
 def test_a_method_attached_by_name_drops_its_scale(caplog):
     model = model_of("bert")
     with caplog.at_level(logging.INFO, logger="vnait"):
-        vnait.attach(model, "vnait", mean_length=12)
+        report = vnait.attach(model, "vnait", mean_length=12)
     attached = attached_owner(model).vnait
     assert isinstance(attached, Attached) and attached.method.scale is None
     assert "vnait is attached without its scale" in caplog.text
+    assert f"differ by at most {report.difference:.2g}" in caplog.text
 
 
 def test_an_adapter_is_loaded_without_notes_on_how_its_method_starts(tmp_path, caplog):

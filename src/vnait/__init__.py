@@ -79,7 +79,7 @@ def _register(module: Any) -> None:
     """Register our classes once transformers' Auto classes are imported."""
     # Skip a partly imported module: the hook runs again when it is complete.
     if all(hasattr(sys.modules[name], part) for name, part in _NEEDED.items() if name in sys.modules):
-        for name in ("vnait.model", "vnait.pretrained.attached_config"):
+        for name in ("vnait.model", "vnait.pretrained.reloading"):
             import_module(name)
 
 

@@ -31,7 +31,7 @@ def extend_command(
         str | None, typer.Option(help="The column of queries, one per document. Default: labels.")
     ] = None,
     label: Annotated[str, typer.Option(help="The column of labels, if there are no queries.")] = "label",
-    arms: Annotated[
+    variants: Annotated[
         str, typer.Option(help="Ways to read long texts, with commas. Default: all that are possible.")
     ] = "",
     tasks: Annotated[
@@ -44,7 +44,9 @@ def extend_command(
     out: Annotated[
         Path | None, typer.Option(help="A folder for the extended model. Default: only compared.")
     ] = None,
-    save: Annotated[str | None, typer.Option(help="The arm to save. Default: the recommended one.")] = None,
+    save: Annotated[
+        str | None, typer.Option(help="The variant to save. Default: the recommended one.")
+    ] = None,
     sep: shared.Separator = None,
     encoding: shared.Encoding = None,
     as_json: shared.AsJson = False,
@@ -63,7 +65,7 @@ def extend_command(
             model,
             to=to,
             limit=limit,
-            arms=shared.listed(arms),
+            variants=shared.listed(variants),
             tasks=() if tasks == "none" else shared.listed(tasks),
             lengths=numbers,
             texts=texts,

@@ -1,7 +1,7 @@
-from .attach.adapters import load_adapter as load_adapter
 from .attach.attaching import Attachment as Attachment
 from .attach.auditing import Audit as Audit
 from .attach.auditing import PositionSource as PositionSource
+from .attach.saving import load_adapter as load_adapter
 from .attach.saving import save_adapter as save_adapter
 from .attach.saving import save_base as save_base
 from .extend.lengthening import lengthen as lengthen

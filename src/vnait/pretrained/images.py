@@ -18,7 +18,6 @@ from vnait.positions.cache import Vectors
 from vnait.positions.coordinates import Grid
 from vnait.positions.injection import Injection
 from vnait.positions.method import Method, MethodOutput
-from vnait.pretrained.layers import check_reading
 from vnait.shared.errors import InputError
 
 Shape = tuple[int, int]  # rows, columns
@@ -84,45 +83,8 @@ def random_images(owner: nn.Module, patches: Patches, count: int) -> Float[Tenso
 def permuted(image: Float[Tensor, "B C height width"], patches: Patches) -> Tensor:
     """The image with all patches but the last in reverse order."""
     cut = F.unfold(image, patches.size, stride=patches.size)
-    other = torch.cat([cut[..., :-1].flip(-1), cut[..., -1:]], -1)
-    return F.fold(other, image.shape[2:], patches.size, stride=patches.size)
-
-
-class WithoutPosition:
-    """The part that makes an image's tokens, without its position table and dropout: pixels become vectors,
-    and vectors with position, given in place of pixels, get the dropout.
-
-    A parent of the part's class. The frozen table keeps its key in the state dict.
-    """
-
-    _parameters: dict[str, Any]
-    _modules: dict[str, Any]
-
-    @property
-    def position_embeddings(self) -> Tensor:
-        """Zero: the sum broadcasts, in any precision."""
-        check_reading("the silenced position table")
-        return torch.zeros(())
-
-    @position_embeddings.setter
-    def position_embeddings(self, table: Tensor) -> None:
-        """Nothing: replicas of data parallelism set their weights, and this one is not read."""
-
-    @property
-    def dropout(self) -> nn.Module:
-        """None before position is added."""
-        return nn.Identity()
-
-    def interpolate_pos_encoding(self, *args: Any, **kwargs: Any) -> Tensor:
-        return self.position_embeddings
-
-    def forward(self, pixel_values: Tensor, *args: Any, **kwargs: Any) -> Vectors:
-        if pixel_values.ndim == 3:
-            check_reading("the part that makes patches")
-            placed: Tensor = self._modules["dropout"](pixel_values)
-            return placed
-        vectors: Tensor = super().forward(pixel_values, *args, **kwargs)  # type: ignore[misc]
-        return vectors
+    reordered = torch.cat([cut[..., :-1].flip(-1), cut[..., -1:]], -1)
+    return F.fold(reordered, image.shape[2:], patches.size, stride=patches.size)
 
 
 def check_images(inputs: Mapping[str, Any]) -> None:
@@ -143,7 +105,7 @@ def on_cells(method: Method, vectors: Vectors, patches: Patches, shape: Shape) -
     Places are row and column in cells of the model's own grid. In images of another size, the first and last
     rows and columns stay at its ends.
     """
-    ends = [torch.linspace(0, own - 1, count) for own, count in zip(patches.grid, shape, strict=True)]
+    ends = [torch.linspace(0, size - 1, count) for size, count in zip(patches.grid, shape, strict=True)]
     places = torch.cartesian_prod(*ends).to(vectors.device)[None]
     before, cells = vectors[:, : patches.before], vectors[:, patches.before :]
     mask = torch.ones(cells.shape[:2], dtype=torch.bool, device=cells.device)

@@ -1,9 +1,11 @@
 """What `attach` puts into a pretrained model: modules in place of its own position modules; inside the
-layers, the method's bias and angles, the model's own distance bias at real places, and cross-attention.
+layers, the method's bias and angles, the model's own distance bias at real places, and cross-attention;
+parents of the classes of parts that compute position themselves.
 """
 
+import inspect
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any, NamedTuple
 
@@ -15,6 +17,7 @@ from transformers.masking_utils import ALL_MASK_ATTENTION_FUNCTIONS
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
 from vnait.positions.attention import rotate
+from vnait.positions.cache import Vectors
 from vnait.positions.encodings.bias_tables import of_buckets
 from vnait.shared.errors import InputError
 
@@ -38,9 +41,7 @@ class ThreadValue(threading.local):
             self.value = before
 
 
-_reading = (
-    ThreadValue()
-)  # True while an attached model's forward runs, which has given the model its positions
+_reading = ThreadValue()  # True while an attached model's forward runs, which has given it its positions
 
 
 def reading() -> AbstractContextManager[None]:
@@ -156,26 +157,35 @@ def pre_attention(
     shared: AttentionInputs = kwargs.pop(ATTENTION_INPUTS)
     states: Tensor = args[0] if args else kwargs["hidden_states"]
     if any(kwargs.get(name) is not None for name in ("key_value_states", "encoder_hidden_states")):
-        kwargs.pop(ROTARY, None)
+        kwargs.pop(ROTARY, None)  # its keys are of another text
         bias = shared.cross_bias
         if shared.queries is not None:
             states = states + shared.queries.to(states.dtype)
-            if args:
-                args = (states, *args[1:])
-            else:
-                kwargs = kwargs | {"hidden_states": states}
+            args, kwargs = (
+                ((states, *args[1:]), kwargs) if args else (args, {**kwargs, "hidden_states": states})
+            )
     else:
-        bias = shared.bias
-        if kwargs.get("sinusoidal_pos") is not None:
-            width = kwargs["sinusoidal_pos"].shape[-1]
-            new = shared.places[:, -states.shape[1] :]
-            kwargs["sinusoidal_pos"] = sines(new, width)[:, None].to(states.dtype)  # of RoFormer
-        if getattr(attention, "has_relative_attention_bias", False) and kwargs.get("position_bias") is None:
-            own = t5_bias(attention, shared.places)[:, :, -states.shape[1] :].to(states.dtype)
-            bias = own if bias is None else own + bias
+        bias = _self_attention_bias(attention, shared, states, kwargs)
+    # A bias that is there already is that of the layer before, which hands it on, as T5's.
     if bias is not None and kwargs.get("position_bias") is None:
         kwargs["position_bias"] = bias
     return args, kwargs
+
+
+def _self_attention_bias(
+    attention: nn.Module, shared: AttentionInputs, states: Tensor, kwargs: dict[str, Any]
+) -> Bias | None:
+    """The method's bias, and the model's own of distances; in `kwargs`, RoFormer's sines at these places."""
+    new = slice(-states.shape[1], None)
+    if kwargs.get("sinusoidal_pos") is not None:
+        width = kwargs["sinusoidal_pos"].shape[-1]
+        kwargs["sinusoidal_pos"] = sines(shared.places[:, new], width)[:, None].to(states.dtype)
+    if kwargs.get("position_bias") is not None or not getattr(
+        attention, "has_relative_attention_bias", False
+    ):
+        return shared.bias
+    of_model = t5_bias(attention, shared.places)[:, :, new].to(states.dtype)
+    return of_model if shared.bias is None else of_model + shared.bias
 
 
 def pre_cross_attention(
@@ -242,3 +252,96 @@ class AlibiAtPlaces:
         places = (attention_mask - 1) * (attention_mask > 0)
         bias: Tensor = slopes[:, None] * places[:, None]
         return bias.flatten(0, 1)[:, None].to(dtype)
+
+
+class WithoutPosition:
+    """The part that makes an image's tokens, without its position table and dropout: pixels become vectors,
+    and vectors with position, given in place of pixels, get the dropout.
+
+    A parent of the part's class. The frozen table keeps its key in the state dict.
+    """
+
+    _parameters: dict[str, Any]
+    _modules: dict[str, Any]
+
+    @property
+    def position_embeddings(self) -> Tensor:
+        """Zero: the sum broadcasts, in any precision."""
+        check_reading("the silenced position table")
+        return torch.zeros(())
+
+    @position_embeddings.setter
+    def position_embeddings(self, table: Tensor) -> None:
+        """Nothing: replicas of data parallelism set their weights, and this one is not read."""
+
+    @property
+    def dropout(self) -> nn.Module:
+        """None before position is added."""
+        return nn.Identity()
+
+    def interpolate_pos_encoding(self, *args: Any, **kwargs: Any) -> Tensor:
+        return self.position_embeddings
+
+    def forward(self, pixel_values: Tensor, *args: Any, **kwargs: Any) -> Vectors:
+        if pixel_values.ndim == 3:
+            check_reading("the part that makes patches")
+            placed: Tensor = self._modules["dropout"](pixel_values)
+            return placed
+        vectors: Tensor = super().forward(pixel_values, *args, **kwargs)  # type: ignore[misc]
+        return vectors
+
+
+# UMT5's and GPT-J's attention computes position itself. While a method is attached, its class has a parent
+# that takes position as an input, and hands it on to the function by which the module would compute it.
+_handed = ThreadValue()  # position, to this thread's attention module that would compute it itself
+
+
+class BiasGiven:
+    """UMT5's attention with `position_bias` as an input, as T5's has it."""
+
+    def forward(self, *args: Any, position_bias: Tensor | None = None, **kwargs: Any) -> Any:
+        with _handed.holding(position_bias):
+            return super().forward(*args, **kwargs)  # type: ignore[misc]
+
+    @property
+    def has_relative_attention_bias(self) -> bool:
+        """Whether `compute_bias` is called: with a table of its own, or to hand a bias on."""
+        return _handed.value is not None or bool(vars(self)["has_relative_attention_bias"])
+
+    def compute_bias(self, *args: Any, **kwargs: Any) -> Tensor:
+        bias = _handed.value
+        if bias is None:
+            check_reading("the model's bias of distances")
+            bias = super().compute_bias(*args, **kwargs)  # type: ignore[misc]
+        return bias
+
+
+class PlacesGiven:
+    """GPT-J's attention with real numbers as `position_ids`."""
+
+    pos_embd_dim: int
+
+    def forward(self, *args: Any, position_ids: Tensor, **kwargs: Any) -> Any:
+        if not position_ids.is_floating_point():
+            check_reading("the model's rotation")
+        index = torch.arange(position_ids.shape[1], device=position_ids.device).expand_as(position_ids)
+        with _handed.holding(position_ids):
+            return super().forward(*args, position_ids=index, **kwargs)  # type: ignore[misc]
+
+    def _get_embed_positions(self, position_ids: Tensor) -> Tensor:
+        places = _handed.value
+        assert places is not None
+        return sines(places, self.pos_embd_dim)
+
+
+def parent_of(module: nn.Module) -> type | None:
+    """The parent that a module's class needs, by structure; None if it takes position as an input."""
+    if hasattr(module, "_relative_position_bucket") and "position_bias" not in _inputs(module):
+        return BiasGiven
+    return PlacesGiven if hasattr(module, "_get_embed_positions") else None
+
+
+def _inputs(module: nn.Module) -> Iterable[str]:
+    """Of its forward, before its class was changed."""
+    kind: Any = getattr(module, "plain", type(module))
+    return inspect.signature(kind.forward).parameters

@@ -60,10 +60,10 @@ def tokenizer_from(source: str | Path) -> Any:
 
 def auto_classes(config: type) -> list[tuple[Any, tuple[Any, ...]]]:
     """The Auto classes that load models with such a configuration, and their models."""
-    autos: list[Any] = [one for one in vars(modeling_auto).values() if isinstance(one, type)]
-    maps = [(one, getattr(one, "_model_mapping", None) or {}) for one in autos]
-    found = [(one, models[config]) for one, models in maps if config in models]
-    return [(auto, models if isinstance(models, tuple) else (models,)) for auto, models in found]
+    autos: list[Any] = [value for value in vars(modeling_auto).values() if isinstance(value, type)]
+    maps = [(auto, getattr(auto, "_model_mapping", None) or {}) for auto in autos]
+    pairs = [(auto, models[config]) for auto, models in maps if config in models]
+    return [(auto, models if isinstance(models, tuple) else (models,)) for auto, models in pairs]
 
 
 def _check_settings(folder: Path) -> None:
@@ -73,10 +73,12 @@ def _check_settings(folder: Path) -> None:
     config = folder / "config.json"
     if not config.is_file():  # transformers would look on the hub for the base of a PEFT adapter
         inner = folder / "model"  # of a comparison's folder
-        given = (
+        advice = (
             f". Its model is in {inner}." if inner.is_dir() else "; give a folder that save_pretrained wrote."
         )
-        raise InputError(f"{folder} is not a pretrained model with a tokenizer: it has no config.json{given}")
+        raise InputError(
+            f"{folder} is not a pretrained model with a tokenizer: it has no config.json{advice}"
+        )
     try:
         settings = json.loads(config.read_text(encoding="utf-8"))
     except ValueError:  # transformers describes it

@@ -11,9 +11,15 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
-from vnait.pretrained.external_positions import BiasGiven, PlacesGiven, parent_of
 from vnait.pretrained.images import Patches, patches_of, permuted, random_images
-from vnait.pretrained.layers import ENCODER_STATES, SilencedTable, rows_of
+from vnait.pretrained.layers import (
+    ENCODER_STATES,
+    BiasGiven,
+    PlacesGiven,
+    SilencedTable,
+    parent_of,
+    rows_of,
+)
 from vnait.shared.errors import InputError
 from vnait.shared.randomness import evaluating
 
@@ -106,8 +112,8 @@ class Site:
         embeddings = self.owner.get_input_embeddings()
         if self.patches is not None:
             cut = self.owner.get_submodule(f"{self.patches.path}.patch_embeddings")
-            found: Tensor = cut(random_images(self.owner, self.patches, 2))
-            return found
+            vectors: Tensor = cut(random_images(self.owner, self.patches, 2))
+            return vectors
         weight = embeddings.weight
         # Through `forward`: some models scale their vectors there.
         words: Tensor = embeddings(torch.arange(len(weight), device=weight.device))
@@ -116,8 +122,8 @@ class Site:
     @property
     def heads(self) -> int:
         config = self.owner.config
-        own = getattr(config, "decoder_attention_heads", None) if self.causal else None
-        heads: int = own or getattr(config, "num_attention_heads", None) or 1
+        of_decoder = getattr(config, "decoder_attention_heads", None) if self.causal else None
+        heads: int = of_decoder or getattr(config, "num_attention_heads", None) or 1
         return heads
 
     @property
@@ -147,14 +153,14 @@ def owners_of(model: nn.Module) -> dict[str, PreTrainedModel]:
     inner = {
         path: part
         for path, part in candidates.items()
-        if not any(other is not part and other in set(part.modules()) for other in candidates.values())
+        if not any(inside is not part and inside in set(part.modules()) for inside in candidates.values())
     }
     if not 1 <= len(inner) <= 2:
-        found = f"has {len(inner)} of them ({', '.join(inner)})" if inner else "has none"
+        has = f"has {len(inner)} of them ({', '.join(inner)})" if inner else "has none"
         raise InputError(
             f"{type(model).__name__} can't be attached to: a part that takes input_ids and inputs_embeds "
             f"was expected, or an encoder and a decoder, or one that reads images in patches by a position "
-            f"table of its own, and it {found}; take one of {SUPPORTED}."
+            f"table of its own, and it {has}; take one of {SUPPORTED}."
         )
     return inner
 
@@ -255,7 +261,7 @@ def _reading_another_text(parts: Sequence[Submodule]) -> Iterator[Submodule]:
     """The innermost modules that take an encoder's states, such as BERT's cross-attention."""
     readers = [part for part in parts if any(accepts(part.module, name) for name in ENCODER_STATES)]
     for part in readers:
-        inner = any(other.path.startswith(f"{part.path}.") for other in readers)
+        inner = any(reader.path.startswith(f"{part.path}.") for reader in readers)
         if not inner and not _is_attention(part.module):  # `pre_attention` sees to those
             yield part
 
@@ -265,8 +271,8 @@ def _computes_bias(module: nn.Module) -> bool:
 
 
 def _is_attention(module: nn.Module) -> bool:
-    other = _computes_bias(module) or _turns(module)
-    return accepts(module, "key_value_states") or other or parent_of(module) is PlacesGiven
+    positional = parent_of(module) is not None or _turns(module)
+    return positional or accepts(module, "key_value_states")
 
 
 def _turns(module: nn.Module) -> bool:
@@ -338,10 +344,41 @@ def is_causal(owner: PreTrainedModel) -> bool:
     ids, others = probe_ids(owner, 1, 4), probe_ids(owner, 1, 16)
     changed = ids.clone()
     changed[0, -1] = others[others != ids[0, -1]][0]
-    one, other = last_states(owner, ids)[:, 0], last_states(owner, changed)[:, 0]
+    before, after = last_states(owner, ids)[:, 0], last_states(owner, changed)[:, 0]
     # Experts process tokens in groups, and the size of a group shows in the last digit.
-    nearly = (one - other).abs().max() <= 4 * torch.finfo(one.dtype).eps * one.abs().max()
+    nearly = (before - after).abs().max() <= 4 * torch.finfo(before.dtype).eps * before.abs().max()
     declared = any(getattr(part, "is_causal", False) for part in owner.modules())
     # BLIP's text model is causal only if the model around it asks for that.
     decodes = getattr(owner.config, "is_decoder", False)
-    return bool(decodes or torch.equal(one, other) or (nearly and declared))
+    return bool(decodes or torch.equal(before, after) or (nearly and declared))
+
+
+class _Read(Exception):
+    """Stops a model once it has read its position table."""
+
+
+def first_row(owner: nn.Module, table: nn.Module) -> int:
+    """The row that the first token of a text reads, found by running the model: 0, or one past padding's.
+
+    -1 if the model does not read consecutive rows.
+    """
+    outputs: list[Tensor] = []
+    rows = rows_of(table)
+    assert rows is not None
+
+    def stop(module: nn.Module, args: object, output: Tensor) -> None:
+        outputs.append(output.reshape(-1, rows.shape[1]))
+        raise _Read
+
+    handle = table.register_forward_hook(stop)
+    try:
+        with evaluating(owner):
+            owner(input_ids=probe_ids(owner, 1, min(4, len(rows) // 2 + 1)))
+    except _Read:
+        (read,) = outputs
+        for first in range(len(rows) - len(read) + 1):
+            if torch.equal(rows[first : first + len(read)].to(read), read):
+                return first
+    finally:
+        handle.remove()
+    return -1

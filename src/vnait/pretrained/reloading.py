@@ -1,8 +1,7 @@
 """Let transformers' Auto classes load the folder that `save_pretrained` of an attached or lengthened model
 writes.
 
-Its `config.json` has a model type of our own, which they know once `vnait` is imported
-(vnait.pretrained.attached_config).
+Its `config.json` has a model type of our own, which they know once `vnait` is imported.
 """
 
 import functools
@@ -13,13 +12,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from transformers import CONFIG_MAPPING, AutoModel, PreTrainedConfig, PreTrainedModel
+from transformers import CONFIG_MAPPING, AutoConfig, AutoModel, PreTrainedConfig, PreTrainedModel
 from transformers.utils import cached_file
 
-from vnait.pretrained.attach.adapters import attach_from
-from vnait.pretrained.attach.saving import OWN_TYPE, SETTINGS, WEIGHTS, unmark
-from vnait.pretrained.extend.lengthening import SETTINGS as LONGER
-from vnait.pretrained.extend.lengthening import lengthen
+from vnait.pretrained.attach.files import SETTINGS, WEIGHTS
+from vnait.pretrained.changing import MODEL_TYPE, OWN_TYPE, unmark
 from vnait.pretrained.loading import auto_classes
 from vnait.shared.errors import InputError
 from vnait.shared.randomness import preserved_generators
@@ -28,21 +25,32 @@ OF_HUB = ("cache_dir", "force_download", "local_files_only", "revision", "token"
 _ATTACHED = r"(^|\.)vnait\."  # weights that the plain model does not have
 
 
-def config_of(settings: dict[str, Any], **kwargs: Any) -> Any:
-    """The configuration of the model's own type, of a class that the Auto classes load with its method."""
-    own = CONFIG_MAPPING[settings[OWN_TYPE]]
-    settings = {name: value for name, value in settings.items() if name != OWN_TYPE}
-    return _attached_class(own).from_dict({**settings, "model_type": own.model_type}, **kwargs)
+class AttachedConfig(PreTrainedConfig):
+    """Read from such a folder, `from_dict` gives a configuration of the model's own type, of a class that the
+    Auto classes load with its method.
+    """
+
+    model_type = MODEL_TYPE
+
+    @classmethod
+    def from_dict(cls, config_dict: dict[str, Any], **kwargs: Any) -> Any:
+        plain = CONFIG_MAPPING[config_dict[OWN_TYPE]]
+        settings = {name: value for name, value in config_dict.items() if name != OWN_TYPE}
+        return _attached_class(plain).from_dict({**settings, "model_type": plain.model_type}, **kwargs)
+
+
+AutoConfig.register(AttachedConfig.model_type, AttachedConfig)
 
 
 @functools.cache
-def _attached_class(own: type[PreTrainedConfig]) -> type[PreTrainedConfig]:
+def _attached_class(plain: type[PreTrainedConfig]) -> type[PreTrainedConfig]:
     """A subclass of a configuration, under which each Auto class finds a `_Loader`."""
     # The Auto classes of tokenizers look for the name.
-    kind = type(own.__name__, (own,), {"__module__": own.__module__, "__qualname__": own.__qualname__})
-    for auto, models in auto_classes(own):
+    named = {"__module__": plain.__module__, "__qualname__": plain.__qualname__}
+    kind = type(plain.__name__, (plain,), named)
+    for auto, models in auto_classes(plain):
         more = _encoders(models[0]) if auto is AutoModel else []
-        auto.register(kind, _Loader((*models, *more), own), exist_ok=True)
+        auto.register(kind, _Loader((*models, *more), plain), exist_ok=True)
     return kind
 
 
@@ -65,7 +73,7 @@ class _Loader:
     """In place of a model's class: `from_pretrained` loads the plain model and changes it as it was."""
 
     models: tuple[type[PreTrainedModel], ...]
-    own: type[PreTrainedConfig]
+    config: type[PreTrainedConfig]
 
     @property
     def __name__(self) -> str:
@@ -79,15 +87,20 @@ class _Loader:
         )
 
     def from_pretrained(self, folder: Any, *args: Any, config: PreTrainedConfig, **kwargs: Any) -> Any:
+        # Later: the Auto classes are registered before all of vnait can be imported.
+        from vnait.pretrained.attach.saving import attach_from
+        from vnait.pretrained.extend.lengthening import SETTINGS as LONGER
+        from vnait.pretrained.extend.lengthening import lengthen
+
         config = deepcopy(config)
-        config.__class__ = self.own
+        config.__class__ = self.config
         for part in _with_parts(config):
             unmark(part)
         named = [model for model in self.models if model.__name__ in (config.architectures or ())]
         plain = (named or self.models)[0]
         ignored = [*(plain._keys_to_ignore_on_load_unexpected or ()), _ATTACHED]
-        own = {"__module__": plain.__module__, "_keys_to_ignore_on_load_unexpected": ignored}
-        quiet: Any = type(plain.__name__, (plain,), own)
+        members = {"__module__": plain.__module__, "_keys_to_ignore_on_load_unexpected": ignored}
+        quiet: Any = type(plain.__name__, (plain,), members)
         loaded = quiet.from_pretrained(folder, *args, config=config, **kwargs)
         model = loaded[0] if isinstance(loaded, tuple) else loaded
         model.__class__ = plain

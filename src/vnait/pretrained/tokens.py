@@ -29,8 +29,8 @@ def encode_words(tokenizer: Any, texts: Sequence[str], *, max_length: int) -> li
     words = [split_words(text) for text in texts]
     # Behind a space, as in a text: byte-level tokenizers have other tokens at its start.
     flat = [f" {word}" for row in words for word in row]
-    found = tokenizer(flat, add_special_tokens=False)["input_ids"] if flat else []
-    each = iter(row or [_unknown(tokenizer)] for row in found)
+    rows = tokenizer(flat, add_special_tokens=False)["input_ids"] if flat else []
+    each = iter(row or [_unknown(tokenizer)] for row in rows)
     return [pieces([next(each) for _ in row], max_length, before, after) for row in words]
 
 

@@ -22,10 +22,11 @@ from vnait.positions.building import build
 from vnait.positions.methods import BASE_POSITIONS
 from vnait.pretrained import tokens
 from vnait.pretrained.attach.attaching import attach
+from vnait.pretrained.attach.saving import CLASSES
 from vnait.pretrained.loading import from_pretrained, tokenizer_from
-from vnait.pretrained.tuned import CLASSES, SEPARATOR
 from vnait.shared.errors import InputError, as_input_error, first_line
 from vnait.shared.quiet import logger_at, no_bars
+from vnait.train.logits import SEPARATOR
 from vnait.train.run import Run
 
 FASTER = 10  # the attached method's learning rate over the base's: it starts untrained, the base does not

@@ -15,7 +15,7 @@ from scipy import special
 from vnait.data.pairs import check_sides
 from vnait.data.sentences import split_words
 from vnait.data.tasks import CLASSIFICATION, MULTILABEL, REGRESSION, TAGGING, check_task
-from vnait.pretrained.tuned import BASE
+from vnait.pretrained.attach.saving import BASE
 from vnait.results.record import Record, warn_of_other
 from vnait.shared import schemas
 from vnait.shared.errors import InputError, as_input_error, first_line

@@ -10,9 +10,9 @@ from transformers import PreTrainedModel
 from vnait.data import collate
 from vnait.data.sentences import Piece
 from vnait.model import CLASSIFIERS
-from vnait.pretrained.tuned import SEPARATOR
 from vnait.shared.processes import threads
 
+SEPARATOR = "pair_separator"  # in a configuration: the id after which a pair's second text has token type 1
 BATCH_TOKENS = 2048  # fewer cost more time around the arithmetic, and more leave the processor's cache
 
 

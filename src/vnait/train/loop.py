@@ -15,12 +15,12 @@ from transformers import PreTrainedModel, get_linear_schedule_with_warmup
 
 from vnait.data import batches
 from vnait.data.vocabulary import Vocabulary
-from vnait.pretrained.tuned import SEPARATOR
 from vnait.shared.processes import WAIT, on_cpu
 from vnait.train import bag_of_words
 from vnait.train.base import groups
 from vnait.train.checkpoints import Checkpoints, Progress
 from vnait.train.labelled import Labelled
+from vnait.train.logits import SEPARATOR
 from vnait.train.models import new_model
 from vnait.train.run import Run
 from vnait.train.tracking import Status

@@ -20,7 +20,8 @@ from vnait.data.sentences import Piece, split_words
 from vnait.data.tasks import CLASSIFICATION, MULTILABEL, PROBLEMS, REGRESSION, TAGGING, check_task
 from vnait.data.tokens import encode_words
 from vnait.model import VnaitForTokenClassification
-from vnait.pretrained import tokens, tuned
+from vnait.pretrained import tokens
+from vnait.pretrained.attach.saving import NOTES, load_tuned, save_tuned
 from vnait.results.record import Record, warn_of_other
 from vnait.shared.errors import InputError
 from vnait.shared.files import atomic_folder
@@ -109,7 +110,7 @@ class Fitted:
                     notes["pairs"] = True
                 if self.task == TAGGING:
                     notes["task"] = TAGGING
-                tuned.save(self.model, self.tokenizer, draft, notes)
+                save_tuned(self.model, self.tokenizer, draft, notes)
             for name, content in {**record, **(extras or {})}.items():
                 (draft / name).write_text(content, encoding="utf-8")
 
@@ -222,9 +223,9 @@ def load(folder: str | Path) -> Fitted | LinearClassifier:
     record = saved.record_in(folder)
     if (folder / linear.NOTES).is_file():
         return linear.load(folder, record)
-    if (folder / tuned.NOTES).is_file():
+    if (folder / NOTES).is_file():
         with no_bars():
-            model, tokenizer, notes = tuned.load(folder)
+            model, tokenizer, notes = load_tuned(folder)
         settings = {"max_length": notes["max_length"], "pairs": notes.get("pairs", False)}
         task = _task_of(model, notes.get("task") == TAGGING)
         return Fitted(model=model, tokenizer=tokenizer, record=record, task=task, **settings)

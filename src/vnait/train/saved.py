@@ -14,7 +14,7 @@ from vnait.model import (
     VnaitForTokenClassification,
 )
 from vnait.positions.methods import METHODS
-from vnait.pretrained import tuned
+from vnait.pretrained.attach.saving import ADAPTER, BASE, NOTES
 from vnait.pretrained.loading import from_pretrained
 from vnait.results.record import Record
 from vnait.shared import files, schemas
@@ -28,7 +28,7 @@ TRANSFORMERS = (
 WRITTEN = (  # the files of a saved model
     *TRANSFORMERS.split(),
     *("record.json", "estimator.json", "README.md"),
-    *(tuned.BASE, tuned.ADAPTER, tuned.NOTES),
+    *(BASE, ADAPTER, NOTES),
 )
 Classifier = VnaitForSequenceClassification | VnaitForTokenClassification
 
@@ -37,7 +37,7 @@ def check_replaceable(folder: str | Path) -> None:
     """Raise InputError if a folder has anything but an older model of ours, which saving would replace."""
     files.check_replaceable(folder, (*WRITTEN, *linear.WRITTEN), "a model")
     path = Path(folder)
-    noted = any((path / notes).is_file() for notes in (tuned.NOTES, linear.NOTES))
+    noted = any((path / notes).is_file() for notes in (NOTES, linear.NOTES))
     ours = noted or _model_type(path / "config.json") == VnaitConfig.model_type
     if path.is_dir() and any(path.iterdir()) and not ours:
         raise InputError(

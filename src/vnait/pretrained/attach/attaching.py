@@ -12,32 +12,42 @@ from transformers import DynamicCache, PreTrainedModel
 from vnait.positions.building import build
 from vnait.positions.injection import Injection
 from vnait.positions.method import Method, described
-from vnait.pretrained.attach.attached import Attached
+from vnait.pretrained.attach.attached import Attached, attached_owners
+from vnait.pretrained.attach.auditing import disabled, leftover_of
 from vnait.pretrained.attach.checks import (
     WarmStart,
     check_exact,
-    check_free,
     check_no_other_position,
     check_sides,
     check_site,
     check_supported,
-    check_takes_effect,
-    check_weights,
     needs_rotary_attention,
+    not_accepted,
 )
-from vnait.pretrained.attach.classes import enter_classes, give_position, leave_classes, silence_patches
 from vnait.pretrained.attach.cross_attention import CROSS_ATTENTION, Cross
-from vnait.pretrained.attach.saving import attached_owners
-from vnait.pretrained.attach.warm_start import Rows, Waves, first_row
+from vnait.pretrained.attach.files import is_attached
+from vnait.pretrained.attach.forward import class_with_method, with_positions
+from vnait.pretrained.changing import (
+    check_free,
+    check_weights,
+    enter_classes,
+    give_parent,
+    leave_classes,
+    remove_hooks,
+)
 from vnait.pretrained.layers import (
+    ATTENTION_INPUTS,
     ROTARY,
     DifferentiableRotary,
     SilencedTable,
+    WithoutPosition,
+    parent_of,
     pre_attention,
     pre_cross_attention,
     rows_of,
 )
-from vnait.pretrained.locate import SUPPORTED, Site, find_sites, last_states, probe, probe_ids
+from vnait.pretrained.locate import SUPPORTED, Site, find_sites, first_row, last_states, probe, probe_ids
+from vnait.pretrained.table import Rows
 from vnait.shared.errors import InputError
 from vnait.shared.randomness import preserved_generators
 from vnait.shared.values import precision
@@ -53,7 +63,7 @@ class Attachment:
     method      name or description of the method, per side
     owner       path of the module it is attached to, "" for the model itself, per side
     replaced    paths of the model's own position modules that it replaces
-    warm_start  "exact", "fit" or None
+    warm_start  "exact" or None
     difference  largest absolute change of the last hidden states of two random texts of up to 128 tokens
     relative    root mean square of that change over the root mean square of the states; both numbers are
                 the larger one of the two sides
@@ -69,8 +79,13 @@ class Attachment:
 
 class _Side(NamedTuple):
     site: Site
-    name: str  # of the method
+    method: str | Method  # as it was passed
     attached: Attached
+
+    @property
+    def name(self) -> str:
+        """The name of the method, or its description."""
+        return self.method if isinstance(self.method, str) else described(self.method)
 
 
 @torch.inference_mode(False)  # so that what is made can be trained, wherever it is called
@@ -85,7 +100,7 @@ def attach(
 ) -> Attachment:
     """Replace a pretrained model's positions: x = e + old(p) + gate * (m(e) - e), m(e) = c method(e / c).
 
-    c is the power of 2 next to the root mean square of the word vectors.
+    c is the power of 2 next to the root mean square of the word vectors. docs/attach.md has the details.
 
     Args:
         method: a name in `vnait.METHODS`, or a `Method`; causal models accept causal methods only
@@ -93,61 +108,31 @@ def attach(
             one, else "vnait-causal"
         cross: position in an encoder-decoder's cross-attention, starting from zero: "source" positions of
             its keys, "target" positions of its queries, "relative" their distance in tokens
-        warm_start: "exact" leaves the outputs as they are. The model's own table, rotation or distance bias
+        warm_start: "exact" leaves the outputs as they are: the model's own table, rotation or distance bias
             stays, read at the method's running place p, which starts at the token index; the gate starts at
-            0. Table, places, gate and method are trained; whether the model's own weights are is up to you.
-            "fit" replaces the table by the fewest cosine waves that reproduce it to 1% of its root mean
-            square. None starts from the method alone, x = m(e), at random: a model to train, not to use.
+            0. None starts from the method alone, x = m(e), at random: a model to train, not to use.
         options: mean_length, shape, periods, max_length, as for `vnait.build`; a method without use for one
-            ignores it, and the log-length scale that mean_length is for is dropped
+            ignores it
 
     Raises:
         InputError: the model can't carry the method; the message names the reason.
 
-    A method built by name drops its log-length scale: a pretrained model keeps the scale of its scores.
-    Texts may exceed the model's table: an encoder compresses p to end at the last row (position
-    interpolation, arXiv 2306.15595); a decoder repeats the last row. Attach to the whole model that you will
-    save: what is attached to a part of it, such as its encoder, may be lost when the whole is loaded.
-
-    The method counts the tokens of `attention_mask`; padding may be on either side. Results with and without
-    a cache of keys and values agree. `detach` restores the model bit for bit. Attach before peft's
-    `get_peft_model`. Describe model types whose positions are not found in `vnait.pretrained.FAMILIES`.
-
     >>> from transformers import BertConfig, BertModel
     >>> sizes = {"hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 8}
-    >>> bert = BertModel(BertConfig(vocab_size=20, **sizes)).eval()
-    >>> attach(bert, "vnait").difference < 1e-5
+    >>> attach(BertModel(BertConfig(vocab_size=20, **sizes)).eval(), "vnait").difference < 1e-5
     True
     """
-    if not isinstance(model, nn.Module):
-        raise InputError(f"attach takes a model of transformers, not {model!r}; load it first.")
-    if wrong := [one for one in (method, decoder) if not isinstance(one, str | Method | None)]:
-        raise InputError(f"{wrong[0]!r} is not a method; a model has exactly one: give a name or a Method.")
-    if warm_start not in ("exact", "fit", None):
-        raise InputError(f"warm_start={warm_start!r} is not known; take 'exact', 'fit' or None.")
-    name = type(model).__name__
-    check_free(model)
-    check_weights(model)
-    sites = find_sites(model)
+    _check_arguments(model, method, decoder, warm_start)
+    sites, name = find_sites(model), type(model).__name__
     check_sides(sites, method, decoder, cross, name)
-    methods = [method]
+    sides = [_side(sites[0], method, options, warm_start, None, name)]
     if len(sites) == 2:
-        methods.append(_decoder_default(method, sites[0]) if decoder is None else decoder)
-    sides = [
-        _side(site, own, options, warm_start, cross if site.causal else None, name)
-        for site, own in zip(sites, methods, strict=True)
-    ]
-    arguments = {  # as `save_adapter` writes them; a `Method` object has no name
-        "method": method if isinstance(method, str) else None,
-        "decoder": methods[1] if len(methods) == 2 and isinstance(methods[1], str) else None,
-        "described": tuple(described(side.attached.method) for side in sides),
-        "cross": cross,
-        "warm_start": warm_start,
-        "options": options,
-    }
+        of_decoder = _decoder_default(method, sites[0]) if decoder is None else decoder
+        sides.append(_side(sites[1], of_decoder, options, warm_start, cross, name))
+    settings = {"cross": cross, "warm_start": warm_start, "options": options}
     try:
-        changes = [_insert(side, arguments, model) for side in sides]
-    except BaseException:
+        changes = [_insert(side, {**_names(sides), **settings}, model) for side in sides]
+    except BaseException:  # an interrupt, too, must leave the model as it was
         _remove(model, [site.owner for site in sites])
         raise
     return Attachment(
@@ -168,6 +153,25 @@ def detach(model: nn.Module) -> None:
     _remove(model, list(attached_owners(model).values()))
 
 
+def _check_arguments(model: nn.Module, method: object, decoder: object, warm_start: WarmStart | None) -> None:
+    if not isinstance(model, nn.Module):
+        raise InputError(f"attach takes a model of transformers, not {model!r}; load it first.")
+    if wrong := [part for part in (method, decoder) if not isinstance(part, str | Method | None)]:
+        raise InputError(f"{wrong[0]!r} is not a method; a model has exactly one: give a name or a Method.")
+    if warm_start not in ("exact", None):
+        raise InputError(f"warm_start={warm_start!r} is not known; take 'exact' or None.")
+    check_free(model)
+    check_weights(model)
+
+
+def _names(sides: list[_Side]) -> dict[str, Any]:
+    """The methods as `save_adapter` writes them; a `Method` object has no name."""
+    names = [side.method if isinstance(side.method, str) else None for side in sides]
+    method, decoder = [*names, None][:2]
+    descriptions = tuple(described(side.attached.method) for side in sides)
+    return {"method": method, "decoder": decoder, "described": descriptions}
+
+
 def _decoder_default(method: str | Method, site: Site) -> str:
     # The method built here is thrown away and must not advance the caller's random state.
     with preserved_generators():
@@ -185,39 +189,53 @@ def _side(
     model: str,
 ) -> _Side:
     """Build the module for one side and check that the side supports it; the model is still unchanged."""
+    owner = site.owner
     check_site(site, model)
-    table = site.tables[0].module if site.tables else None
-    first = 0 if table is None else first_row(site.owner, table)
+    rows, first, pad = _own_table(site, model)
+    built = _built(method, site, options, 512 if rows is None else len(rows))
+    name = method if isinstance(method, str) else described(method)
+    injection = check_supported(built, name, site, warm_start, model)
+    rotates = needs_rotary_attention(site, injection)
+    # A cache that slides has the last keys only, and the model's own attention would get the bias of all.
+    slides = injection.bias is not None and site.causal and any(DynamicCache(config=owner.config).is_sliding)
+    attached = Attached(
+        owner=owner,
+        vectors=site.vectors(),
+        method=built,
+        old=None if rows is None or warm_start is None else Rows(rows),
+        # With angles, the model's own rotation reads the coordinates: there is no vector to be gated.
+        warm=warm_start is not None and injection.rotary is None,
+        own_places=_own_places(site, injection, warm_start),
+        own_attention=owner.config._attn_implementation if rotates or slides else None,
+        has_bias=injection.bias is not None,
+        crossing=None if cross is None else CROSS_ATTENTION[cross](dim=site.dim, heads=site.heads),
+        first_row=first,
+        pad=None if injection.rotary is not None or warm_start is None else pad,
+        causal=site.causal,
+        hooks_attention=bool(site.attentions),
+        alibi=site.alibi,
+        patches=site.patches,
+    )
+    return _Side(site, method, attached.to(precision(owner.dtype)))
+
+
+def _own_table(site: Site, model: str) -> tuple[Float[Tensor, "N D"] | None, int, int | None]:
+    """The rows of the model's own position table from the first token's on; that row's number; and the
+    padding id that has a row of its own. No rows if there is no table.
+    """
+    if site.patches is not None:
+        part: Any = site.owner.get_submodule(site.patches.path)
+        return part.position_embeddings.detach()[0], 0, None
+    if not site.tables:
+        return None, 0, None
+    table = site.tables[0].module
+    first = first_row(site.owner, table)
     if first < 0:
         raise InputError(
             f"{model} does not read its position table {site.tables[0].path} row by row; take one of "
             f"{SUPPORTED}."
         )
-    rows = None if table is None else _rows(table).detach()[first:]
-    if site.patches is not None:
-        part: Any = site.owner.get_submodule(site.patches.path)
-        rows = part.position_embeddings.detach()[0]
-    name = method if isinstance(method, str) else described(method)
-    built = _built(method, site, options, 512 if rows is None else len(rows))
-    injection = check_supported(built, name, site, warm_start, model)
-    replaces = needs_rotary_attention(site, injection) or (injection.bias is not None and _slides(site))
-    attached = Attached(
-        method=built,
-        old=None if rows is None or warm_start is None else (Rows if warm_start == "exact" else Waves)(rows),
-        warm=warm_start is not None and injection.rotary is None,
-        own_attention=site.owner.config._attn_implementation if replaces else None,
-        own_places=_own_places(site, injection, warm_start),
-        site=site,
-        first_row=first,
-        has_bias=injection.bias is not None,
-        crossing=None if cross is None else CROSS_ATTENTION[cross](dim=site.dim, heads=site.heads),
-    )
-    return _Side(site, name, attached.to(precision(site.owner.dtype)))
-
-
-def _slides(site: Site) -> bool:
-    """Whether some layers keep the keys of the last tokens only."""
-    return site.causal and any(DynamicCache(config=site.owner.config).is_sliding)
+    return _rows(table).detach()[first:], first, getattr(table, "padding_idx", None)
 
 
 def _rows(table: nn.Module) -> Float[Tensor, "N D"]:
@@ -256,37 +274,26 @@ def _own_places(site: Site, injection: Injection, warm_start: WarmStart | None) 
 
 def _insert(side: _Side, arguments: dict[str, Any], whole: nn.Module) -> tuple[float, float]:
     """Put one side's modules in place, check them, and return `difference` and `relative`."""
-    site, name, attached = side
+    site, attached = side.site, side.attached
     owner, model = site.owner, type(whole).__name__
     before = _probe_states(site)
-    for table in (*site.tables, *site.turning):
-        if rows_of(table.module) is not None:
-            table.replace(SilencedTable(table.module))
-    for rotary in site.rotaries:
-        rotary.replace(DifferentiableRotary(rotary.module))
-    for attention in site.attentions:
-        attention.module.register_forward_pre_hook(pre_attention, with_kwargs=True)
-        give_position(attention.module)
-    for attention in site.cross_attentions:
-        attention.module.register_forward_pre_hook(pre_cross_attention, with_kwargs=True)
-    if site.patches is not None:
-        silence_patches(owner.get_submodule(site.patches.path))
-    enter_classes(whole, owner)
+    _replace(site)
+    enter_classes(whole, owner, class_with_method)
     if attached.own_attention is not None:
         owner.set_attn_implementation(ROTARY)
     attached.arguments = arguments
     owner.vnait = attached.to(owner.device).train(owner.training)
     for part in owner.modules():  # a model made around this one initializes what has no such mark
         part._is_hf_initialized = True
-    check_no_other_position(site, model)
-    check_takes_effect(owner, name, model)
+    check_no_other_position(leftover_of(owner), site, model)
+    _check_takes_effect(owner, side.name, model)
     change = (_probe_states(site) - before).float()
     difference = float(change.abs().max())
     relative = float(change.square().mean().sqrt() / before.float().square().mean().sqrt().clamp(min=1e-30))
     check_exact(relative, before.dtype, arguments["warm_start"], model)
     logger.info(
         "%s is attached to %s in place of %s, warm start %s: states differ by at most %.2g (relative %.2g).",
-        name,
+        side.name,
         site.path or model,
         ", ".join(site.replaced),
         arguments["warm_start"],
@@ -296,17 +303,52 @@ def _insert(side: _Side, arguments: dict[str, Any], whole: nn.Module) -> tuple[f
     return difference, relative
 
 
+def _replace(site: Site) -> None:
+    """Silence the model's own positions, or have them read the method's places."""
+    for table in (*site.tables, *site.turning):
+        if rows_of(table.module) is not None:
+            table.replace(SilencedTable(table.module))
+    for rotary in site.rotaries:
+        rotary.replace(DifferentiableRotary(rotary.module))
+    for attention in site.attentions:
+        attention.module.register_forward_pre_hook(pre_attention, with_kwargs=True)
+        if parent := parent_of(attention.module):
+            give_parent(attention.module, parent)
+    for attention in site.cross_attentions:
+        attention.module.register_forward_pre_hook(pre_cross_attention, with_kwargs=True)
+    if site.patches is not None:
+        part: Any = site.owner.get_submodule(site.patches.path)
+        table_of_patches = part.position_embeddings
+        give_parent(part, WithoutPosition, learned=table_of_patches.requires_grad)
+        table_of_patches.requires_grad_(False)
+
+
+def _check_takes_effect(owner: PreTrainedModel, name: str, model: str) -> None:
+    """The attention uses the method's bias or angles; some ignore them without an error."""
+    attached: Attached = owner.vnait
+    if not (attached.has_bias or attached.own_attention):
+        return
+    read = probe(owner, 1, 4)
+    with_method = last_states(owner, read)
+    with disabled(owner):
+        without = last_states(owner, read)
+    with torch.no_grad():
+        inputs: Any = with_positions(owner, (), {owner.main_input_name: read})
+    shared = inputs.get(ATTENTION_INPUTS)
+    bias = inputs.get("position_bias") if shared is None else shared.bias
+    slots = [slot for slot in (bias, inputs.get(ROTARY)) if slot is not None]
+    if torch.equal(with_method, without) and any(bool(slot.abs().max() > 0) for slot in slots):
+        raise not_accepted(name, "bias" if attached.has_bias else "rotation", model)
+
+
 def _remove(model: nn.Module, owners: list[PreTrainedModel]) -> None:
-    """Undo `_insert` and `enter_classes`, however far they came."""
+    """Undo `_insert`, however far it came."""
     leave_classes(model)
     for owner in owners:
-        own = (weight for name, weight in owner.named_parameters() if "vnait" not in name.split("."))
-        learned = any(weight.requires_grad for weight in own)
+        weights = (weight for name, weight in owner.named_parameters() if not is_attached(name))
+        learned = any(weight.requires_grad for weight in weights)
+        remove_hooks(owner, pre_attention, pre_cross_attention)
         for path, module in list(owner.named_modules()):
-            hooks = module._forward_pre_hooks.items()
-            for key in [key for key, hook in hooks if hook in (pre_attention, pre_cross_attention)]:
-                del module._forward_pre_hooks[key]
-                module._forward_pre_hooks_with_kwargs.pop(key, None)
             if isinstance(module, SilencedTable | DifferentiableRotary):
                 parent, _, key = path.rpartition(".")
                 setattr(owner.get_submodule(parent), key, module.original(learned))

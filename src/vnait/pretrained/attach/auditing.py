@@ -9,6 +9,7 @@ from transformers import PreTrainedModel
 
 from vnait.positions.method import described
 from vnait.pretrained.attach.attached import attached_to
+from vnait.pretrained.attach.cross_attention import CROSS_ATTENTION
 from vnait.pretrained.layers import DifferentiableRotary, SilencedTable
 from vnait.pretrained.locate import Site, find_sites, is_causal, last_states, probe, shuffled
 from vnait.shared.errors import InputError
@@ -49,61 +50,70 @@ def audit(model: nn.Module) -> Audit:
         raise InputError(f"audit takes a model of transformers, not {model!r}; load it first.")
     sites = find_sites(model)
     return Audit(
-        sources=tuple(source for site in sites for source in _sources(site)),
+        sources=tuple(
+            PositionSource(path=f"{site.path}.{path}".removeprefix("."), kind=kind, active=active)
+            for site in sites
+            for path, kind, active in _sources(site)
+        ),
         leftover=max(leftover_of(site.owner) for site in sites),
     )
 
 
-def _sources(site: Site) -> Iterator[PositionSource]:
-    owner, prefix = site.owner, f"{site.path}." if site.path else ""
-    attached = attached_to(owner)
+def _sources(site: Site) -> Iterator[tuple[str, str, bool]]:
+    """Path in the owner, kind, and whether it still acts on its own."""
+    attached = attached_to(site.owner)
+    alone = attached is None
     for table in site.tables:
-        yield PositionSource(path=prefix + table.path, kind="position table", active=True)
+        yield table.path, "position table", True
     turning = [part.path for part in site.turning]
-    for path, part in owner.named_modules():
+    for path, part in site.owner.named_modules():
         if isinstance(part, SilencedTable) and path not in turning:
-            yield PositionSource(path=prefix + path, kind="position table, silenced", active=False)
+            yield path, "position table, silenced", False
     if site.patches is not None:
-        silenced = "" if attached is None else ", silenced"
-        path = f"{prefix}{site.patches.path}.position_embeddings"
-        yield PositionSource(path=path, kind=f"position table{silenced}", active=attached is None)
+        kind = "position table" if alone else "position table, silenced"
+        yield f"{site.patches.path}.position_embeddings", kind, alone
     by = "" if attached is None else f" by the method's places ({attached.own_places})"
     for rotary in site.rotaries:
-        wrapped = isinstance(rotary.parent, DifferentiableRotary)
-        path = rotary.path.removesuffix(".rotary") if wrapped else rotary.path
-        yield PositionSource(
-            path=prefix + path, kind="rotation" + (by if wrapped else ""), active=not wrapped
-        )
+        if isinstance(rotary.parent, DifferentiableRotary):
+            yield rotary.path.removesuffix(".rotary"), f"rotation{by}", False
+        else:
+            yield rotary.path, "rotation", True
     for path in turning:
-        yield PositionSource(path=prefix + path, kind="rotation" + by, active=attached is None)
+        yield path, f"rotation{by}", alone
     distances = [f"{part.path}.relative_attention_bias" for part in site.relatives]
     for path in [*distances, *(["build_alibi_tensor"] if site.alibi else [])]:
-        yield PositionSource(path=prefix + path, kind="bias of distances" + by, active=attached is None)
+        yield path, f"bias of distances{by}", alone
     for path in site.inside:
-        yield PositionSource(path=prefix + path, kind="inside the layers", active=True)
+        yield path, "inside the layers", True
     if attached is not None:
-        yield PositionSource(
-            path=prefix + "vnait", kind=f"attached method: {described(attached.method)}", active=True
-        )
-        if attached.crossing is not None:
-            kind = f"cross-attention: {type(attached.crossing).__name__.lower()}"
-            yield PositionSource(path=prefix + "vnait.crossing", kind=kind, active=True)
+        yield "vnait", f"attached method: {described(attached.method)}", True
+        for name, part_of in CROSS_ATTENTION.items():
+            if isinstance(attached.crossing, part_of):
+                yield "vnait.crossing", f"cross-attention: {name}", True
 
 
 def leftover_of(owner: PreTrainedModel) -> float:
     """`Audit.leftover` of one side."""
-    one = probe(owner, 1, 6)
-    pair = one, shuffled(owner, one)
-    causal, attached = is_causal(owner), attached_to(owner)
-    if attached is not None:
-        attached.disabled = True
+    first = probe(owner, 1, 6)
+    second = shuffled(owner, first)
+    causal = is_causal(owner)
+    with disabled(owner), _first_layer_only(owner) if causal else nullcontext():
+        before, after = (last_states(owner, read)[0, -1] for read in (first, second))
+    return float((before - after).abs().max() / before.abs().max().clamp(min=1e-30))
+
+
+@contextmanager
+def disabled(owner: PreTrainedModel) -> Iterator[None]:
+    """What is attached, if anything, without effect: all places at zero."""
+    attached = attached_to(owner)
+    if attached is None:
+        yield
+        return
+    attached.disabled = True
     try:
-        with _first_layer_only(owner) if causal else nullcontext():
-            one, other = (last_states(owner, read)[0, -1] for read in pair)
+        yield
     finally:
-        if attached is not None:
-            attached.disabled = False
-    return float((one - other).abs().max() / one.abs().max().clamp(min=1e-30))
+        attached.disabled = False
 
 
 @contextmanager

@@ -2,60 +2,22 @@
 
 import inspect
 import math
-from typing import Any, Literal
+from typing import Literal
 
 import torch
 from torch import nn
-from transformers import PreTrainedModel
 
 from vnait.positions.encodings import Rotary
 from vnait.positions.injection import Injection
 from vnait.positions.method import Method
-from vnait.pretrained.attach.attached import Attached, with_positions
-from vnait.pretrained.attach.auditing import leftover_of
 from vnait.pretrained.attach.cross_attention import CROSS_ATTENTION, Cross
-from vnait.pretrained.attach.saving import marked
-from vnait.pretrained.layers import ATTENTION_INPUTS, ROTARY
-from vnait.pretrained.locate import FAMILIES, SUPPORTED, Site, last_states, probe
+from vnait.pretrained.locate import FAMILIES, SUPPORTED, Site
 from vnait.shared.errors import DoesNotFit, InputError
 from vnait.shared.randomness import evaluating
 
-WarmStart = Literal["exact", "fit"]
+WarmStart = Literal["exact"]
 BASE = 10_000.0  # the default of `Rotary`, for whatever base the model has
 LEFTOVER = 1e-4  # rounding, over the largest state: what permuting tokens may change without any position
-
-
-def check_free(model: nn.Module) -> None:
-    """Neither an attached method, nor `lengthen`, nor peft's layers are in the model."""
-    parts = list(model.modules())
-    if any(isinstance(part, Attached) for part in parts):
-        raise InputError(
-            f"{type(model).__name__} has a method attached already; a model has exactly one: call "
-            "vnait.detach(model) first."
-        )
-    if any("vnait_longer" in vars(part) for part in parts):
-        raise InputError(
-            f"{type(model).__name__} reads past its limit by lengthen; call "
-            "vnait.pretrained.shorten(model) first."
-        )
-    if any(type(part).__module__.split(".")[0] == "peft" for part in parts):
-        raise InputError(
-            f"{type(model).__name__} has peft's layers already, and peft would not save what is attached "
-            'now; attach first, then call get_peft_model with modules_to_save=["vnait"].'
-        )
-
-
-def check_weights(model: nn.Module) -> None:
-    """Refuse quantized models, on which attaching is untested, and weights that are not here."""
-    configs = [part.config for part in model.modules() if isinstance(part, PreTrainedModel)]
-    declared = any(getattr(one, "quantization_config", None) and not marked(one) for one in configs)
-    if declared or any(type(part).__module__.startswith("torch.ao.nn.quantized") for part in model.modules()):
-        raise InputError("the model is quantized, which attach was never tried on; load it unquantized.")
-    if any(weight.is_meta for weight in model.parameters()):
-        raise InputError(
-            "weights of the model are on the device meta, as of an offloaded model; load the model whole, "
-            "attach, and offload it then."
-        )
 
 
 def check_sides(
@@ -137,7 +99,7 @@ def check_supported(
     elif needs_rotary_attention(site, injection):
         slot = "rotation"
     if slot and not site.owner._supports_sdpa:
-        raise _not_accepted(name, slot, model)
+        raise not_accepted(name, slot, model)
     if warm_start is None:
         return injection
     if slot:
@@ -146,9 +108,6 @@ def check_supported(
             "warm_start=None."
         )
     table = site.tables or site.patches
-    if warm_start == "fit" and not table:
-        kind = "a rotation" if site.rotates else "a bias of distances"
-        raise InputError(f"{model} has {kind} and no table to fit; give warm_start='exact'.")
     if not table and injection.added is None and injection.rotary is None:
         raise InputError(
             f"{name} adds no position to {model}; give warm_start=None for a model without positions."
@@ -156,7 +115,8 @@ def check_supported(
     return injection
 
 
-def _not_accepted(name: str, slot: str, model: str) -> InputError:
+def not_accepted(name: str, slot: str, model: str) -> InputError:
+    """The error if the model's attention would ignore a slot of the method."""
     return InputError(
         f"{name} has a {slot}, and the attention of {model} does not accept one; take a method that adds "
         "vectors."
@@ -205,8 +165,8 @@ def _check_rotary(method: Method, injection: Injection, name: str, site: Site, m
 def _bases(site: Site) -> set[float]:
     """The bases of the model's own rotations, of every kind of layer."""
     config = site.owner.config.get_text_config()
-    own = getattr(config, "rope_parameters", None) or {}
-    kinds = [own, *(kind for kind in own.values() if isinstance(kind, dict)), vars(config)]
+    parameters = getattr(config, "rope_parameters", None) or {}
+    kinds = [parameters, *(kind for kind in parameters.values() if isinstance(kind, dict)), vars(config)]
     return {kind["rope_theta"] for kind in kinds if kind.get("rope_theta")}
 
 
@@ -214,12 +174,12 @@ def _check_head_width(injection: Injection, name: str, site: Site, model: str) -
     """If words are narrower than layers (ELECTRA), a method for the words has too narrow heads."""
     assert injection.rotary is not None
     config, width = site.owner.config, 2 * injection.rotary.shape[-1]
-    own = getattr(config, "d_kv", None) or getattr(config, "head_dim", None)
-    own = own or config.hidden_size // site.heads
-    if width != own:
+    declared = getattr(config, "d_kv", None) or getattr(config, "head_dim", None)
+    of_heads = declared or config.hidden_size // site.heads
+    if width != of_heads:
         raise InputError(
-            f"{name} rotates heads of width {width}, and those of {model} have width {own}; give a "
-            f"Method with Rotary(width={own})."
+            f"{name} rotates heads of width {width}, and those of {model} have width {of_heads}; give a "
+            f"Method with Rotary(width={of_heads})."
         )
 
 
@@ -228,9 +188,8 @@ def needs_rotary_attention(site: Site, injection: Injection) -> bool:
     return injection.rotary is not None and not site.rotates
 
 
-def check_no_other_position(site: Site, model: str) -> None:
-    """With all known sources off, permuting the tokens changes nothing."""
-    left = leftover_of(site.owner)
+def check_no_other_position(left: float, site: Site, model: str) -> None:
+    """With all known sources off, permuting the tokens changes nothing; `left` is `leftover_of` the owner."""
     if left > max(LEFTOVER, 4 * torch.finfo(site.owner.dtype).eps):  # half precision rounds by more
         raise InputError(
             f"{model} encodes position in a way that was not found: without {', '.join(site.sources)} "
@@ -239,32 +198,11 @@ def check_no_other_position(site: Site, model: str) -> None:
         )
 
 
-def check_takes_effect(owner: PreTrainedModel, name: str, model: str) -> None:
-    """The attention uses the method's bias or angles; some ignore them without an error."""
-    attached: Attached = owner.vnait
-    if not (attached.has_bias or attached.own_attention):
-        return
-    read = probe(owner, 1, 4)
-    enabled = last_states(owner, read)
-    attached.disabled = True
-    try:
-        disabled = last_states(owner, read)
-    finally:
-        attached.disabled = False
-    with torch.no_grad():
-        inputs: Any = with_positions(owner, (), {owner.main_input_name: read})
-    shared = inputs.get(ATTENTION_INPUTS)
-    bias = inputs.get("position_bias") if shared is None else shared.bias
-    slots = [slot for slot in (bias, inputs.get(ROTARY)) if slot is not None]
-    if torch.equal(enabled, disabled) and any(bool(slot.abs().max() > 0) for slot in slots):
-        raise _not_accepted(name, "bias" if attached.has_bias else "rotation", model)
-
-
 def check_exact(relative: float, dtype: torch.dtype, warm_start: WarmStart | None, model: str) -> None:
     """An exact start changes the states by rounding only."""
     if warm_start == "exact" and relative > torch.finfo(dtype).eps ** 0.5:
         raise InputError(
             f"{model} differs by {relative:.2g} of its states after an exact start: it draws numbers in "
-            "evaluation, or encodes position in a way that was not found; give warm_start='fit' or None if "
-            "that is acceptable."
+            "evaluation, or encodes position in a way that was not found; give warm_start=None if that is "
+            "acceptable."
         )

@@ -1,50 +1,37 @@
-"""Save what is attached: apart from its base, in a folder of two files, or inside a saved model's folder.
-
-A mark in the model's configuration makes `from_pretrained` refuse a folder saved with a method inside.
+"""Save what is attached, and attach it again: apart from its base, beside a fine-tuned base, or to a model
+whose folder has it.
 """
 
 import hashlib
 import json
-from collections.abc import Mapping
+import logging
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import torch
-from safetensors.torch import save_file
 from torch import Tensor, nn
-from transformers import PreTrainedConfig, PreTrainedModel
+from transformers import (
+    AutoModelForSequenceClassification,
+    AutoModelForTokenClassification,
+    PreTrainedModel,
+)
 
-from vnait.pretrained.attach.attached import Attached, attached_to
+from vnait.data.tasks import TAGGING
+from vnait.positions.method import Method
+from vnait.positions.methods import BASE_POSITIONS
+from vnait.pretrained.attach import files
+from vnait.pretrained.attach.attached import Attached, attached_owners, settings_of
+from vnait.pretrained.attach.attaching import Attachment, attach, detach
+from vnait.pretrained.changing import mark, unmark
+from vnait.pretrained.loading import from_pretrained, tokenizer_from
 from vnait.pretrained.locate import owners_of
-from vnait.shared.errors import InputError
+from vnait.shared import schemas
+from vnait.shared.errors import InputError, as_input_error, first_line
 from vnait.shared.files import atomic_folder, check_replaceable
+from vnait.shared.quiet import logger_at
 
-FORMAT = 4  # of a saved adapter
-WEIGHTS, SETTINGS = "vnait.safetensors", "vnait.json"
-MODEL_TYPE, OWN_TYPE = "vnait-attached", "vnait_model_type"  # in the config.json of an attached model
-ATTACHED_MARK = {
-    "attached_by": "vnait",
-    "why": "a positional method is in this model, and without vnait from_pretrained can't put it there",
-    "how_to_load": "import vnait, then AutoModel.from_pretrained or another Auto class; or save it apart: "
-    "vnait.pretrained.save_adapter and save_base, then load the base and load_adapter. A folder without "
-    "vnait.json is of a model around the one that the method was attached to: attach to the whole model",
-}
-
-
-def attached_owners(model: nn.Module) -> dict[str, PreTrainedModel]:
-    """Path -> module with an attached method, the encoder first; `InputError` if there is none."""
-    parts = {path: part for path, part in model.named_modules() if attached_to(part) is not None}
-    owners = {path: part for path, part in parts.items() if isinstance(part.vnait, Attached)}
-    if parts and not owners:
-        raise InputError(
-            f"the method of {type(model).__name__} is inside peft's modules_to_save; call merge_and_unload() "
-            "first, or save with peft."
-        )
-    if not owners:
-        raise InputError(
-            f"{type(model).__name__} has no method attached; call vnait.attach(model, ...) first."
-        )
-    return dict(sorted(owners.items(), key=lambda item: item[1].vnait.causal))
+BASE, ADAPTER, NOTES = "base", "adapter", "tuned.json"  # in the folder of a fine-tuned base
+CLASSES = AutoModelForSequenceClassification, AutoModelForTokenClassification  # of texts, of words
 
 
 def save_adapter(model: nn.Module, folder: str | Path) -> None:
@@ -53,10 +40,10 @@ def save_adapter(model: nn.Module, folder: str | Path) -> None:
     The base is described by its name, its class and the SHA-256 of its present weights without heads; the
     adapter fits no other. If the base was trained too, save it with `save_base`.
     """
-    check_replaceable(folder, (WEIGHTS, SETTINGS), "an adapter")
+    check_replaceable(folder, (files.WEIGHTS, files.SETTINGS), "an adapter")
     owners = attached_owners(model)
     with atomic_folder(folder) as draft:
-        _write(draft, {**_settings(owners), "base": base_of(owners)}, model.state_dict())
+        files.write(draft, {**settings_of(owners), "base": _base_of(owners)}, model.state_dict())
 
 
 def save_base(model: PreTrainedModel, folder: str | Path) -> None:
@@ -64,7 +51,7 @@ def save_base(model: PreTrainedModel, folder: str | Path) -> None:
 
     To restore a model, load its base and then the adapter of `save_adapter`.
     """
-    weights = {name: tensor for name, tensor in model.state_dict().items() if not _is_attached(name)}
+    weights = {name: tensor for name, tensor in model.state_dict().items() if not files.is_attached(name)}
     configs = [model.config, *(owner.config for owner in owners_of(model).values())]
     unmarked = [config for config in configs if unmark(config)]
     try:
@@ -74,62 +61,89 @@ def save_base(model: PreTrainedModel, folder: str | Path) -> None:
             mark(config)
 
 
-def attached_settings(model: PreTrainedModel) -> dict[str, Any]:
-    """What the Auto classes need to attach the method again; `InputError` if it has no name."""
-    settings = _settings(attached_owners(model))
-    names = (settings["method"], settings["decoder"])[: len(settings["described"])]
-    for name, words in zip(names, settings["described"], strict=True):
-        if name is None:
-            raise InputError(
-                f"a Method of your own ({words}) is in {type(model).__name__}, and from_pretrained can't "
-                "build it; save with vnait.pretrained.save_adapter and save_base, and load with load_adapter."
-            )
-    return settings
+def load_adapter(
+    model: nn.Module, folder: str | Path, *, method: Method | None = None, decoder: Method | None = None
+) -> Attachment:
+    """Attach what `save_adapter` wrote to the same base. On an error the model is unchanged.
 
+    Args:
+        method, decoder: the `Method` again, if it was attached as an object and not by name
 
-def write_attached(folder: str | Path, settings: dict[str, Any], weights: Mapping[str, Tensor]) -> None:
-    """Write an adapter into the folder of the model that has it, with a model type for `vnait` to load."""
-    _write(Path(folder), {**settings, "base": None}, weights)
-    write_type(folder)
-
-
-def write_type(folder: str | Path) -> None:
-    """Give the saved model a type for `vnait` to load.
-
-    Without `vnait`, the Auto classes don't know the type, and all others refuse the mark.
+    Raises:
+        InputError: another base, or a damaged folder.
     """
-    path = Path(folder) / "config.json"
-    config = json.loads(path.read_text(encoding="utf-8"))
-    config |= {"model_type": MODEL_TYPE, OWN_TYPE: config["model_type"]}
-    path.write_text(json.dumps(config, indent=2, sort_keys=True) + "\n", encoding="utf-8")
-
-
-def _settings(owners: dict[str, PreTrainedModel]) -> dict[str, Any]:
-    arguments = next(iter(owners.values())).vnait.arguments
-    if len(owners) < len(arguments["described"]):
-        parts = " and ".join(type(part).__name__ for part in owners.values())
+    folder = Path(folder)
+    settings, weights = files.read(folder)
+    base, saved = _base_of(owners_of(model)), settings["base"]
+    if saved is None:
         raise InputError(
-            f"{parts} is one side of a model whose other side got a method by the same call; save the whole."
+            f"{folder} is a whole model; load it with AutoModel.from_pretrained or another Auto class."
         )
-    scale = {path: owner.vnait.scale for path, owner in owners.items()}
-    return {"format": FORMAT, **arguments, "scale": scale}
+    if any(base[key] != saved[key] for key in ("class", "sha256")):
+        raise InputError(
+            f"{folder} is the adapter of {_in_words(saved)}, and this is {_in_words(base)}; load that base, "
+            "in the same precision."
+        )
+    methods = _method("method", method, settings, folder), _method("decoder", decoder, settings, folder)
+    return _attach(model, methods, settings, weights, folder)
 
 
-def _write(folder: Path, settings: dict[str, Any], weights: Mapping[str, Tensor]) -> None:
-    attached = {name: weight for name, weight in weights.items() if _is_attached(name)}
-    save_file(
-        {name: weight.detach().cpu().contiguous() for name, weight in attached.items()}, folder / WEIGHTS
-    )
-    checksum = hashlib.sha256((folder / WEIGHTS).read_bytes()).hexdigest()
-    text = json.dumps({**settings, "weights_sha256": checksum}, indent=2) + "\n"
-    (folder / SETTINGS).write_text(text, encoding="utf-8")
+def attach_from(model: nn.Module, folder: Path) -> Attachment:
+    """Attach what `save_pretrained` of an attached model wrote into this model's folder."""
+    settings, weights = files.read(folder)
+    return _attach(model, (settings["method"], settings["decoder"]), settings, weights, folder)
 
 
-def _is_attached(name: str) -> bool:
-    return "vnait" in name.split(".")
+def _attach(
+    model: nn.Module,
+    methods: tuple[str | Method | None, str | Method | None],
+    settings: dict[str, Any],
+    weights: dict[str, Tensor],
+    folder: Path,
+) -> Attachment:
+    # What `attach` reports is of the weights that the method starts with, and not of the saved ones.
+    quiet = logger_at("vnait", logging.WARNING)
+    with quiet, as_input_error((ValueError, TypeError), f"{folder} can't be attached: "):
+        attachment = attach(
+            model,
+            methods[0] or "vnait",
+            decoder=methods[1],
+            cross=settings["cross"],
+            warm_start=settings["warm_start"],
+            **settings["options"],
+        )
+    try:
+        owners = attached_owners(model)
+        scales = settings.get("scale", {path: owner.vnait.scale for path, owner in owners.items()})
+        # Another class may have saved it: in a BertForMaskedLM the path is "bert", in a BertModel "".
+        for (path, scale), owner in zip(scales.items(), owners.values(), strict=True):
+            prefix = f"{path}.vnait.".removeprefix(".")
+            named = {name.removeprefix(prefix): weights[name] for name in weights if name.startswith(prefix)}
+            owner.vnait.load_state_dict(named)
+            # As it was in `attach`: the vectors of a base trained since may round to another power of two.
+            owner.vnait.scale = scale
+    except (RuntimeError, ValueError) as error:
+        detach(model)
+        raise InputError(
+            f"{folder} does not fit: its weights aren't those of {' and '.join(attachment.method)}; save it "
+            "again."
+        ) from error
+    return attachment
 
 
-def base_of(owners: dict[str, PreTrainedModel]) -> dict[str, str]:
+def _method(side: str, method: Method | None, settings: dict[str, Any], folder: Path) -> str | Method | None:
+    """The saved name of one side's method, or the `Method` passed for it; None if the side does not exist."""
+    name: str | None = settings[side]
+    index = 0 if side == "method" else 1
+    if name is not None and method is not None:
+        raise InputError(f"{folder} is the adapter of the method {name}; leave {side}= out.")
+    if name is None and method is None and index < len(settings["described"]):
+        words = settings["described"][index]
+        raise InputError(f"{folder} has the weights of a Method of your own ({words}); give it as {side}=.")
+    return name if method is None else method
+
+
+def _base_of(owners: dict[str, PreTrainedModel]) -> dict[str, str]:
     """Name, class and checksum, which an adapter is for."""
     parts = [owner for _, owner in sorted(owners.items())]
     return {
@@ -151,20 +165,41 @@ def _checksum(owners: list[PreTrainedModel]) -> str:
     return digest.hexdigest()
 
 
-def mark(config: PreTrainedConfig) -> None:
-    """Make `from_pretrained` refuse what is saved from now on."""
-    config.quantization_config = ATTACHED_MARK
+def _in_words(base: dict[str, str]) -> str:
+    return f"{base['class']} {base['name'] or '(without a name)'} with weights {base['sha256'][:12]}"
 
 
-def unmark(config: PreTrainedConfig) -> bool:
-    """Remove the mark; return whether there was one."""
-    was = marked(config)
-    if was:
-        del config.quantization_config
-    return was
+def save_tuned(model: PreTrainedModel, tokenizer: Any, folder: Path, notes: dict[str, Any]) -> None:
+    """Write base/ (a transformers model with its tokenizer), adapter/ (what was attached) and tuned.json."""
+    save_base(model, folder / BASE)
+    tokenizer.save_pretrained(folder / BASE)
+    if notes["method"] != BASE_POSITIONS:
+        save_adapter(model, folder / ADAPTER)
+    (folder / NOTES).write_text(json.dumps(notes, indent=2) + "\n", encoding="utf-8")
 
 
-def marked(config: PreTrainedConfig) -> bool:
-    """Whether the mark is there."""
-    found = getattr(config, "quantization_config", None)
-    return isinstance(found, dict) and found.get("attached_by") == ATTACHED_MARK["attached_by"]
+def load_tuned(folder: Path) -> tuple[PreTrainedModel, Any, dict[str, Any]]:
+    """Read what `save_tuned` wrote: classifier, tokenizer, notes."""
+    after = ". Save the model again, or train it again."
+    with as_input_error(
+        (OSError, ValueError, RecursionError), f"{folder} is damaged: ", after, message=first_line
+    ):
+        notes = schemas.check(schemas.Tuned, json.loads((folder / NOTES).read_text(encoding="utf-8")))
+        tokenizer = tokenizer_from(folder / BASE)
+        kind = CLASSES[notes.get("task") == TAGGING]
+        model = from_pretrained(kind, folder / BASE, use_safetensors=True)
+    if notes["method"] != BASE_POSITIONS:
+        load_adapter(model, folder / ADAPTER)
+    return model.eval(), tokenizer, dict(notes)
+
+
+def read_by_method(model: PreTrainedModel, command: str) -> PreTrainedModel:
+    """The part of a fine-tuned base that has a method attached; `InputError` if there is none, or two."""
+    owners = [part for part in model.modules() if isinstance(getattr(part, "vnait", None), Attached)]
+    if len(owners) != 1:
+        has = "two attached methods" if owners else "its own positions"
+        raise InputError(
+            f"this model was fine-tuned from a pretrained base with {has}, which {command} can't read; use "
+            "vnait.audit."
+        )
+    return cast(PreTrainedModel, owners[0])

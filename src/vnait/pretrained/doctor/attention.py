@@ -11,7 +11,6 @@ from unittest.mock import patch
 import torch
 from torch import Tensor
 
-from vnait.pretrained.doctor.rotation import rotations
 from vnait.pretrained.doctor.rule import Evidence, NotTried, Severity, require, rule
 from vnait.pretrained.doctor.subject import Subject, Trial
 from vnait.shared.errors import plural
@@ -31,10 +30,10 @@ def rotated_otherwise(
     with patch("torch.nn.functional.scaled_dot_product_attention", wraps=attend) as calls:
         model(input_ids=ids)
     heads = [part[0].float() for layer in layers for part in calls.call_args_list[layer].args[:2]]
-    given = torch.cat([torch.complex(*(one[..., pair] for pair in pairs)) / one.abs().max() for one in heads])
-    found = model.get_submodule(path)(heads[0][None], torch.arange(ids.shape[1])[None], **others)
-    turns = (torch.complex(*found) if isinstance(found, tuple) else found.repeat(1, 1, 2))[..., turn]
-    return float((given * turns[:, :1] - given[:, :1] * turns).abs().max())
+    states = torch.cat([torch.complex(*(x[..., pair] for pair in pairs)) / x.abs().max() for x in heads])
+    output = model.get_submodule(path)(heads[0][None], torch.arange(ids.shape[1])[None], **others)
+    turns = (torch.complex(*output) if isinstance(output, tuple) else output.repeat(1, 1, 2))[..., turn]
+    return float((states * turns[:, :1] - states[:, :1] * turns).abs().max())
 
 
 @rule("ROPE03", "rotation not as applied", Severity.BUG)
@@ -45,7 +44,7 @@ def not_as_applied(subject: Subject) -> Evidence | None:
     """
     ids = subject.text(1).expand(1, REPEATS)
     ways = []
-    for path, name, others in rotations(subject):
+    for path, name, others in subject.rotations():
         for layout in _layouts(subject.model.get_submodule(path).get_buffer(name).numel()):
             arguments = {"layers": [], "path": path, "ids": ids, **layout, **others}
             ways.append(

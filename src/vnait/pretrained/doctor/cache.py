@@ -18,12 +18,12 @@ NO_CACHE = "it has no cache of keys and values"
 
 def stepwise(model: Any, ids: Tensor, start: int, step: int, name: str, **more: Any) -> float:
     """How far the outputs of a text in steps, with a cache, are from those of the text at once."""
-    found = model(**{name: ids[:, :start]}, use_cache=True, **more)
-    parts = [found[0]]
+    output = model(**{name: ids[:, :start]}, use_cache=True, **more)
+    parts = [output[0]]
     for at in range(start, ids.shape[1], step):
-        cached = {"past_key_values": found.past_key_values, "use_cache": True, **more}
-        found = model(**{name: ids[:, at : at + step]}, **cached)
-        parts.append(found[0])
+        cached = {"past_key_values": output.past_key_values, "use_cache": True, **more}
+        output = model(**{name: ids[:, at : at + step]}, **cached)
+        parts.append(output[0])
     return difference(model(**{name: ids}, use_cache=False, **more)[0], torch.cat(parts, 1))
 
 
@@ -33,12 +33,12 @@ def padded_steps(model: Any, ids: Tensor, pad: int, left: int, first: int | None
     rows = torch.nn.functional.pad(ids, (left, 0), value=pad)
     places = (mask.cumsum(-1) - 1).clamp(min=0) + (first or 0)
     cache, parts, count = None, [], ids.shape[1]
-    for one, end in [(0, left + 1), *((at, at + 1) for at in range(left + 1, left + count))]:
-        known = {} if first is None else {"position_ids": places[:, one:end]}
+    for begin, end in [(0, left + 1), *((at, at + 1) for at in range(left + 1, left + count))]:
+        known = {} if first is None else {"position_ids": places[:, begin:end]}
         cached = {"past_key_values": cache, "use_cache": True, "attention_mask": mask[:, :end]}
-        found = model(input_ids=rows[:, one:end], **cached, **known)
-        cache = found.past_key_values
-        parts.append(found[0])
+        output = model(input_ids=rows[:, begin:end], **cached, **known)
+        cache = output.past_key_values
+        parts.append(output[0])
     return difference(model(input_ids=ids, use_cache=False)[0], torch.cat(parts, 1)[:, left:])
 
 
@@ -49,8 +49,8 @@ def generated(model: Any, ids: Tensor, pad: int, left: int) -> float:
     mask = torch.nn.functional.pad(torch.ones_like(ids), (left, 0))
     rows = torch.nn.functional.pad(ids, (left, 0), value=pad)
     alone = model.generate(ids, attention_mask=torch.ones_like(ids), **how).logits
-    other = model.generate(rows, attention_mask=mask, **how).logits
-    return max(difference(one, two) for one, two in zip(alone, other, strict=True))
+    batched = model.generate(rows, attention_mask=mask, **how).logits
+    return max(difference(*pair) for pair in zip(alone, batched, strict=True))
 
 
 @rule("CACHE01", "cache as full pass", Severity.BUG)

@@ -6,9 +6,7 @@ from typing import Any
 from torch import Tensor
 
 from vnait.pretrained.doctor.rule import Evidence, NotTried, Severity, require, rule
-from vnait.pretrained.doctor.subject import Subject, Trial
-
-MAX_TOKENS = 1100  # tokens that are really read; further places are tried by position_ids
+from vnait.pretrained.doctor.subject import MAX_TOKENS, Subject, Trial
 
 
 def reads(model: Any, ids: Tensor, times: int, **more: Any) -> bool:
@@ -69,10 +67,9 @@ def less_than_declared(subject: Subject) -> Evidence | None:
 
 def _declared(subject: Subject) -> int:
     """max_position_embeddings, or `NotTried`."""
-    declared = getattr(subject.body.config.get_text_config(), "max_position_embeddings", None)
-    if not isinstance(declared, int) or declared < 1:
+    if subject.declared is None or subject.declared < 1:
         raise NotTried("its configuration declares no length")
-    return declared
+    return subject.declared
 
 
 def _reading(subject: Subject, count: int) -> Trial:

@@ -11,7 +11,6 @@ import transformers
 from torch import nn
 from transformers import AutoConfig, AutoModel, AutoTokenizer, PreTrainedModel
 
-from vnait.pretrained import tuned
 from vnait.pretrained.doctor.rule import NotTried
 from vnait.pretrained.doctor.subject import Subject
 from vnait.pretrained.loading import auto_classes, from_pretrained
@@ -67,7 +66,7 @@ def _of_object(model: Any, tokenizer: Any) -> Subject:
 
 
 def _loaded(source: str | Path) -> Subject:
-    """What a folder or name holds: a model that `vnait train` has saved, or one of transformers."""
+    """The model of transformers in a folder or of a name."""
     folder = Path(source).expanduser()
     for name, what in ADAPTERS.items():
         if (folder / name).is_file() and not (folder / "config.json").is_file():
@@ -78,16 +77,6 @@ def _loaded(source: str | Path) -> Subject:
     if (folder / BASELINE).is_file():
         raise InputError(
             f"{source} has a baseline that reads bags of words, without positions; give a Transformer."
-        )
-    if (folder / tuned.NOTES).is_file():
-        with no_bars():
-            model, tokenizer, _ = tuned.load(folder)
-        return Subject(
-            model=model,
-            tokenizer=tokenizer,
-            source=str(source),
-            setup=("from vnait.train.predict import load", f"model = load({str(folder)!r}).model"),
-            tokenizer_setup=(f"tokenizer = load({str(folder)!r}).tokenizer",),
         )
     return _pretrained(source)
 

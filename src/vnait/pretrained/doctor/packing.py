@@ -19,15 +19,6 @@ def packed(model: Any, ids: Tensor, start: int, first: int, **how: Any) -> float
     return difference(alone, model(input_ids=ids, position_ids=places, **how)[0][:, start:])
 
 
-def packed_with_ones(model: Any, ids: Tensor, start: int, first: int) -> float:
-    """The same with a mask of ones."""
-    count = ids.shape[1] - start
-    places = torch.cat([torch.arange(start), torch.arange(count)])[None].to(ids) + first
-    alone = model(input_ids=ids[:, start:])[0]
-    both = model(input_ids=ids, position_ids=places, attention_mask=torch.ones_like(ids))
-    return difference(alone, both[0][:, start:])
-
-
 def packed_in_blocks(model: Any, ids: Tensor, start: int, first: int, causal: bool) -> float:
     """The same with a mask (1, 1, T, T) that separates the texts."""
     count = ids.shape[1] - start
@@ -67,7 +58,7 @@ def with_ones(subject: Subject) -> Evidence | None:
     Advice: pass a mask (1, 1, T, T) that separates the texts, or see PACK01 and leave the mask out.
     """
     subject.need("attention_mask")
-    return _leak(subject, packed_with_ones)
+    return _leak(subject, packed, mask=True)
 
 
 @rule("PACK04", "packed in blocks", Severity.TRAP)
@@ -80,13 +71,14 @@ def in_blocks(subject: Subject) -> Evidence | None:
     return _leak(subject, packed_in_blocks, causal=subject.causal)
 
 
-def _leak(subject: Subject, measure: Measure, **more: Any) -> Evidence | None:
-    """Pairs of texts in one row, of which the second one reads the first."""
+def _leak(subject: Subject, measure: Measure, *, mask: bool = False, **more: Any) -> Evidence | None:
+    """Pairs of texts in one row, of which the second one reads the first; `mask`: with a mask of ones."""
     subject.need("position_ids")
     require(not subject.encodes_and_decodes, "its positions are those of two texts")
     first, trials = subject.first_position(), []
     for start, count in SIZES:
         ids = torch.cat([subject.text(start), subject.text(count, row=1)], 1)
-        smallest = f"a text of {start} before a text of {count}"
-        trials.append(subject.trial(measure, smallest, ids=ids, start=start, first=first, **more))
+        arguments = {"ids": ids, "start": start, "first": first, **more}
+        arguments |= {"attention_mask": torch.ones_like(ids)} if mask else {}
+        trials.append(subject.trial(measure, f"a text of {start} before a text of {count}", **arguments))
     return subject.first_over(trials, "the second text moves")

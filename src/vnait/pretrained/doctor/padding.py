@@ -18,9 +18,9 @@ def padded(model: Any, ids: Tensor, pad: int, left: int, right: int, **more: Any
     mask = torch.nn.functional.pad(torch.ones_like(ids), (left, right))
     rows = torch.nn.functional.pad(ids, (left, right), value=pad)
     alone = model(input_ids=ids, attention_mask=torch.ones_like(ids), **more)[0]
-    other = model(input_ids=rows, attention_mask=mask, **more)[0]
+    batched = model(input_ids=rows, attention_mask=mask, **more)[0]
     count = alone.shape[1]
-    return difference(alone, other[:, -count:] if left else other[:, :count])
+    return difference(alone, batched[:, -count:] if left else batched[:, :count])
 
 
 def padded_at(model: Any, ids: Tensor, pad: int, left: int, first: int, **more: Any) -> float:
@@ -29,27 +29,27 @@ def padded_at(model: Any, ids: Tensor, pad: int, left: int, first: int, **more: 
     rows = torch.nn.functional.pad(ids, (left, 0), value=pad)
     places = (mask.cumsum(-1) - 1).clamp(min=0) + first
     alone = model(input_ids=ids, attention_mask=torch.ones_like(ids), **more)[0]
-    other = model(input_ids=rows, attention_mask=mask, position_ids=places, **more)[0]
-    return difference(alone, other[:, left:])
+    batched = model(input_ids=rows, attention_mask=mask, position_ids=places, **more)[0]
+    return difference(alone, batched[:, left:])
 
 
 def unmasked(model: Any, ids: Tensor, pad: int, right: int, **more: Any) -> float:
     """How much the outputs of a text change if it is padded without a mask."""
     alone = model(input_ids=ids, **more)[0]
-    other = model(input_ids=torch.nn.functional.pad(ids, (0, right), value=pad), **more)[0]
-    return difference(alone, other[:, : alone.shape[1]])
+    batched = model(input_ids=torch.nn.functional.pad(ids, (0, right), value=pad), **more)[0]
+    return difference(alone, batched[:, : alone.shape[1]])
 
 
 def refilled(model: Any, ids: Tensor, pad: int, left: int, right: int, **more: Any) -> float:
     """How much outputs change if masked places have another id than padding."""
     mask = torch.nn.functional.pad(torch.ones_like(ids), (left, right))
     rows = [torch.nn.functional.pad(ids, (left, right), value=fill) for fill in (pad, int(ids[0, 0]))]
-    one, other = (model(input_ids=row, attention_mask=mask, **more)[0] for row in rows)
+    first, second = (model(input_ids=row, attention_mask=mask, **more)[0] for row in rows)
     count = ids.shape[1]
     return (
-        difference(one[:, -count:], other[:, -count:])
+        difference(first[:, -count:], second[:, -count:])
         if left
-        else difference(one[:, :count], other[:, :count])
+        else difference(first[:, :count], second[:, :count])
     )
 
 
@@ -58,8 +58,8 @@ def pad_inside(model: Any, ids: Tensor, pad: int, first: int, **more: Any) -> fl
     row = torch.cat([ids[:, :1], ids[:, :1] * 0 + pad, ids[:, 1:]], 1)
     mask = torch.ones_like(row)
     places = mask.cumsum(-1) - 1 + first
-    own = model(input_ids=row, attention_mask=mask, **more)[0]
-    return difference(own, model(input_ids=row, attention_mask=mask, position_ids=places, **more)[0])
+    counted = model(input_ids=row, attention_mask=mask, **more)[0]
+    return difference(counted, model(input_ids=row, attention_mask=mask, position_ids=places, **more)[0])
 
 
 def together(model: Any, ids: Tensor, **more: Any) -> float:

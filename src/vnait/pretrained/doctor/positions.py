@@ -16,8 +16,10 @@ def reversed_places(model: Any, ids: Tensor, first: int, **more: Any) -> float:
     """How much outputs change if the positions are reversed; 0 if they are ignored."""
     mask = torch.ones_like(ids)
     places = mask.cumsum(-1) - 1 + first
-    one = model(input_ids=ids, attention_mask=mask, position_ids=places, **more)[0]
-    return difference(one, model(input_ids=ids, attention_mask=mask, position_ids=places.flip(1), **more)[0])
+    ordered = model(input_ids=ids, attention_mask=mask, position_ids=places, **more)[0]
+    return difference(
+        ordered, model(input_ids=ids, attention_mask=mask, position_ids=places.flip(1), **more)[0]
+    )
 
 
 def alike(model: Any, ids: Tensor, count: int, first: int) -> int:
@@ -25,9 +27,9 @@ def alike(model: Any, ids: Tensor, count: int, first: int) -> int:
     places = torch.arange(count).to(ids.device)[:, None]
     places = torch.cat([places * 0, places], 1) + first
     rows = ids.expand(count, -1)
-    found = model(input_ids=rows, attention_mask=torch.ones_like(rows), position_ids=places)[0][:, 1].float()
-    apart = torch.cdist(found, found, compute_mode="donot_use_mm_for_euclid_dist").fill_diagonal_(torch.inf)
-    return int((apart.amin(1) <= 1e-6 * found.norm(dim=1)).sum())
+    states = model(input_ids=rows, attention_mask=torch.ones_like(rows), position_ids=places)[0][:, 1].float()
+    apart = torch.cdist(states, states, compute_mode="donot_use_mm_for_euclid_dist").fill_diagonal_(torch.inf)
+    return int((apart.amin(1) <= 1e-6 * states.norm(dim=1)).sum())
 
 
 def after_others(model: Any, ids: Tensor, pad: int, **more: Any) -> float:

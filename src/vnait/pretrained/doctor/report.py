@@ -23,7 +23,7 @@ class Report:
 
     `model` names its class, `source` the folder or name that it was loaded from.
 
-    >>> Report(model="BertModel", rules=(), findings=(), kept=(), untried={}).bugs
+    >>> Report(model="BertModel", rules=(), findings=(), kept_rules=(), untried={}).bugs
     ()
     """
 
@@ -31,7 +31,7 @@ class Report:
     source: str | None = None
     rules: tuple[Rule, ...]
     findings: tuple[Finding, ...]
-    kept: tuple[str, ...]
+    kept_rules: tuple[str, ...]
     untried: dict[str, str]
 
     @property
@@ -44,13 +44,13 @@ class Report:
         severities = [finding.severity for finding in self.findings]
         counts = ", ".join(plural(severities.count(severity), severity) for severity in Severity)
         name = self.model if self.source is None else f"{self.source} ({self.model})"
-        return f"{name}: {counts}; {plural(len(self.kept), 'rule')} kept, {len(self.untried)} not tried"
+        return f"{name}: {counts}; {plural(len(self.kept_rules), 'rule')} kept, {len(self.untried)} not tried"
 
     def text(self) -> str:
         """The summary, each finding with its reproduction, and what was not tried."""
         parts = [self.summary(), *map(_paragraph, self.findings)]
-        if self.kept:
-            parts.append(fill(f"kept: {', '.join(self.kept)}", WIDTH, subsequent_indent="    "))
+        if self.kept_rules:
+            parts.append(fill(f"kept: {', '.join(self.kept_rules)}", WIDTH, subsequent_indent="    "))
         if self.untried:
             reasons: dict[str, list[str]] = {}
             for code, reason in self.untried.items():
@@ -65,7 +65,7 @@ class Report:
         for row in rows:  # JSON has no infinity
             row.update({name: None for name, value in row.items() if value in (math.inf, -math.inf)})
         facts = {"model": self.model, "source": self.source}
-        return {**facts, "findings": rows, "kept": list(self.kept), "untried": self.untried}
+        return {**facts, "findings": rows, "kept": list(self.kept_rules), "untried": self.untried}
 
     def sarif(self) -> dict[str, Any]:
         """The same as a SARIF 2.1.0 log, with a result per finding and a notification per rule not tried."""

@@ -1,6 +1,5 @@
 """Rules of rotations: phases in half precision, and scaling parameters; and of ALiBi in half precision."""
 
-from collections.abc import Iterator
 from typing import Any
 
 import torch
@@ -21,9 +20,9 @@ def phase_error(model: Any, path: str, length: int, cast: bool, autocast: bool, 
     exact = rotary(torch.ones(1), places, **others)
     rotary = rotary.bfloat16() if cast else rotary
     with torch.autocast("cpu", torch.bfloat16, enabled=autocast):
-        found = rotary(torch.ones(1, dtype=torch.bfloat16), places, **others)
-    one, other = (part[0] if isinstance(part, tuple) else part.real for part in (exact, found))
-    return float((one - other).abs().max() / one.abs().max())
+        rounded = rotary(torch.ones(1, dtype=torch.bfloat16), places, **others)
+    exact, rounded = (part[0] if isinstance(part, tuple) else part.real for part in (exact, rounded))
+    return float((exact - rounded).abs().max() / exact.abs().max())
 
 
 def neighbours_merged(model: Any, path: str, heads: int, length: int) -> int:
@@ -35,15 +34,15 @@ def neighbours_merged(model: Any, path: str, heads: int, length: int) -> int:
 def after_rescaling(model: Any, ids: torch.Tensor, **more: Any) -> float:
     """How much outputs change if rope_parameters of the loaded model ask for positions eight times denser."""
     config, before = model.config.get_text_config(), model(input_ids=ids, **more)[0]
-    kept, linear = config.rope_parameters, {"rope_type": "linear", "factor": 8.0}
+    declared, linear = config.rope_parameters, {"rope_type": "linear", "factor": 8.0}
     config.rope_parameters = {
-        **kept,
-        **({name: {**own, **linear} for name, own in kept.items() if isinstance(own, dict)} or linear),
+        **declared,
+        **({name: {**kind, **linear} for name, kind in declared.items() if isinstance(kind, dict)} or linear),
     }
     try:
         return difference(before, model(input_ids=ids, **more)[0])
     finally:
-        config.rope_parameters = kept
+        config.rope_parameters = declared
 
 
 def not_declared(model: Any, path: str, name: str) -> float:
@@ -54,7 +53,7 @@ def not_declared(model: Any, path: str, name: str) -> float:
         name.replace("inv_freq", part) for part in ("inv_freq", "original_inv_freq", "attention_scaling")
     ]
     pairs = [
-        [torch.as_tensor(getattr(one, part)).cpu().double() for one in (fresh, rotary)]
+        [torch.as_tensor(getattr(module, part)).cpu().double() for module in (fresh, rotary)]
         for part in names
         if hasattr(fresh, part)
     ]
@@ -126,7 +125,7 @@ def not_as_declared(subject: Subject) -> Evidence | None:
     Advice: load the model again with the rope_parameters that it was trained with.
     """
     smallest = "none is needed: the module itself"
-    for path, name, _ in rotations(subject):
+    for path, name, _ in subject.rotations():
         trial = subject.trial(not_declared, smallest, part=subject.model, path=path, name=name)
         if trial.size > 1e-5:
             return trial.evidence(
@@ -137,7 +136,7 @@ def not_as_declared(subject: Subject) -> Evidence | None:
 
 def _phases(subject: Subject, **more: bool) -> Evidence | None:
     """The first rotation whose phases are wrong, at the first position where they are."""
-    for path, _, others in rotations(subject):
+    for path, _, others in subject.rotations():
         module = subject.model.get_submodule(path)
         moving = set(MOVING) & set(_types(module))
         longest = min(LENGTH, int(getattr(module, "original_max_seq_len", LENGTH))) if moving else LENGTH
@@ -148,18 +147,6 @@ def _phases(subject: Subject, **more: bool) -> Evidence | None:
             measured = f"cosines of {path} are off by up to {trial.size:.2g} within {longest} positions"
             return trial.at(f"position {length - 1}", length=length).evidence(measured, size=trial.size)
     return None
-
-
-def rotations(subject: Subject) -> Iterator[tuple[str, str, dict[str, Any]]]:
-    """Path, buffer of frequencies, and other arguments of every rotation of its own configuration."""
-    paths = [f"{site.path}.{part.path}".removeprefix(".") for site in subject.sites for part in site.rotaries]
-    require(paths, "it has no rotation")
-    for path in paths:
-        module = subject.model.get_submodule(path)
-        for name, _ in module.named_buffers(recurse=False):
-            if name.endswith("inv_freq") and "original" not in name:
-                layer = name.removesuffix("inv_freq").rstrip("_")
-                yield path, name, {"layer_type": layer} if layer else {}
 
 
 def _types(module: Any) -> list[str]:

@@ -25,15 +25,15 @@ class PositionModule(NamedTuple):
 
 def reordered(model: Any, ids: Tensor, order: list[int], **more: Any) -> float:
     """How much the output of every token changes if the tokens are reordered; 0 without position."""
-    one, other = model(input_ids=ids, **more)[0], model(input_ids=ids[:, order], **more)[0]
-    return difference(one if more else one[:, order], other)
+    before, after = model(input_ids=ids, **more)[0], model(input_ids=ids[:, order], **more)[0]
+    return difference(before if more else before[:, order], after)
 
 
 def reordered_before(model: Any, ids: Tensor, order: list[int], **more: Any) -> float:
     """How much the last token's state after the first layer changes if the tokens before are reordered."""
     inputs = {"output_hidden_states": True, "attention_mask": torch.ones_like(ids), **more}
-    one, other = (model(input_ids=row, **inputs).hidden_states[1][:, -1] for row in (ids, ids[:, order]))
-    return difference(one, other)
+    before, after = (model(input_ids=row, **inputs).hidden_states[1][:, -1] for row in (ids, ids[:, order]))
+    return difference(before, after)
 
 
 def without_table(model: Any, ids: Tensor, path: str, **more: Any) -> float:
@@ -46,9 +46,9 @@ def without_table(model: Any, ids: Tensor, path: str, **more: Any) -> float:
 def without_rotation(model: Any, ids: Tensor, path: str, **more: Any) -> float:
     """How much outputs change if a rotation is the same at all places."""
 
-    def still(part: Any, given: Any, found: Any) -> Any:
-        same = [one[..., :1, :].expand_as(one) for one in (found if isinstance(found, tuple) else [found])]
-        return tuple(same) if isinstance(found, tuple) else same[0]
+    def still(part: Any, args: Any, output: Any) -> Any:
+        same = [x[..., :1, :].expand_as(x) for x in (output if isinstance(output, tuple) else [output])]
+        return tuple(same) if isinstance(output, tuple) else same[0]
 
     before = model(input_ids=ids, **more)[0]
     with model.get_submodule(path).register_forward_hook(still):
@@ -66,22 +66,22 @@ def reordered_without_tables(model: Any, ids: Tensor, order: list[int], paths: l
     """How much the last token's first state changes if the tokens before it are reordered, without tables."""
     zeros = {f"{path}.weight": torch.zeros_like(model.get_parameter(f"{path}.weight")) for path in paths}
     rows = [{"input_ids": row, "output_hidden_states": True} for row in (ids, ids[:, order])]
-    one, other = (torch.func.functional_call(model, zeros, (), row).hidden_states[1][:, -1] for row in rows)
-    return difference(one, other)
+    before, after = (
+        torch.func.functional_call(model, zeros, (), row).hidden_states[1][:, -1] for row in rows
+    )
+    return difference(before, after)
 
 
 def reordered_without_rotations(model: Any, ids: Tensor, order: list[int], kind: str) -> float:
     """The same if rotations of this class are the same at all places."""
 
-    def still(part: Any, given: Any, found: Any) -> Any:
-        return (
-            tuple(one[..., :1, :].expand_as(one) for one in found) if type(part).__name__ == kind else found
-        )
+    def still(part: Any, args: Any, output: Any) -> Any:
+        return tuple(x[..., :1, :].expand_as(x) for x in output) if type(part).__name__ == kind else output
 
     with torch.nn.modules.module.register_module_forward_hook(still):
         rows = [model(input_ids=row, output_hidden_states=True) for row in (ids, ids[:, order])]
-    one, other = (row.hidden_states[1][:, -1] for row in rows)
-    return difference(one, other)
+    before, after = (row.hidden_states[1][:, -1] for row in rows)
+    return difference(before, after)
 
 
 @rule("SRC01", "no position", Severity.BUG)

@@ -6,7 +6,7 @@ import ast
 import inspect
 import math
 from bisect import bisect_left
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from textwrap import shorten
@@ -23,13 +23,14 @@ from vnait.shared.errors import InputError, first_line
 
 TOLERANCE = 1e-4  # of relative differences in float32; rounding is below 1e-5
 LONG = 256  # tokens of the longest text that most rules read
+MAX_TOKENS = 1100  # tokens that any rule really reads; further places are tried by position_ids
 Measure = Callable[..., float]
 
 
 # Scripts print the measurements and this, so that a name in them is a part of the report.
-def difference(one: Tensor, other: Tensor) -> float:
-    """max |one - other| / max |one|; 0 if they are equal."""
-    return 0.0 if torch.equal(one, other) else float((one - other).abs().max() / one.abs().max())
+def difference(before: Tensor, after: Tensor) -> float:
+    """max |before - after| / max |before|; 0 if they are equal."""
+    return 0.0 if torch.equal(before, after) else float((before - after).abs().max() / before.abs().max())
 
 
 @dataclass(frozen=True, eq=False)
@@ -208,10 +209,15 @@ class Subject:
         return max([0, *padding, *surplus])
 
     @cached_property
+    def declared(self) -> int | None:
+        """The length that its configuration declares, if any: `max_position_embeddings`."""
+        length = getattr(self.model.config.get_text_config(), "max_position_embeddings", None)
+        return length if isinstance(length, int) else None
+
+    @cached_property
     def longest(self) -> int:
         """A length that it reads, at most LONG and what it declares."""
-        declared = getattr(self.body.config.get_text_config(), "max_position_embeddings", None)
-        count = min(declared - self.reserved, LONG) if isinstance(declared, int) else LONG
+        count = LONG if self.declared is None else min(self.declared - self.reserved, LONG)
         while count > 6 and self._output(self.body, input_ids=self.text(count)) is None:
             count //= 2
         return count
@@ -253,6 +259,17 @@ class Subject:
         step = max(self.vocabulary // 211, 1)
         usable = range(self.vocabulary // 10, self.vocabulary, step)
         return [number for number in usable if number not in special] or [0]
+
+    def rotations(self) -> Iterator[tuple[str, str, dict[str, Any]]]:
+        """Path, buffer of frequencies, and other arguments of every rotation of its own configuration."""
+        rotaries = [(site.path, part.path) for site in self.sites for part in site.rotaries]
+        require(rotaries, "it has no rotation")
+        for pair in rotaries:
+            path = ".".join(pair).removeprefix(".")
+            for name, _ in self.model.get_submodule(path).named_buffers(recurse=False):
+                if name.endswith("inv_freq") and "original" not in name:
+                    layer = name.removesuffix("inv_freq").rstrip("_")
+                    yield path, name, {"layer_type": layer} if layer else {}
 
     def call(self, part: Any, **inputs: Any) -> Any:
         """One run of a part; any error of the model is a `NotTried`."""
@@ -306,9 +323,9 @@ class Subject:
 def restated(model: Any, ids: Tensor, first: int, **more: Any) -> float:
     """How much outputs change if the positions that a model takes by itself are passed to it."""
     mask = torch.ones_like(ids)
-    own = model(input_ids=ids, attention_mask=mask, **more)[0]
+    counted = model(input_ids=ids, attention_mask=mask, **more)[0]
     positions = mask.cumsum(-1) - 1 + first
-    return difference(own, model(input_ids=ids, attention_mask=mask, position_ids=positions, **more)[0])
+    return difference(counted, model(input_ids=ids, attention_mask=mask, position_ids=positions, **more)[0])
 
 
 def tried(run: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
@@ -333,8 +350,8 @@ def plain(function: Callable[..., Any]) -> str:
     """The source of a function without its docstring and without annotations.
 
     >>> print(plain(difference))
-    def difference(one, other):
-        return 0.0 if torch.equal(one, other) else float((one - other).abs().max() / one.abs().max())
+    def difference(before, after):
+        return 0.0 if torch.equal(before, after) else float((before - after).abs().max() / before.abs().max())
     """
     tree = ast.parse(inspect.getsource(function))
     for part in ast.walk(tree):

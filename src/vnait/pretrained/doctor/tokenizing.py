@@ -2,9 +2,8 @@
 
 from typing import Any
 
-from vnait.pretrained.doctor.length import MAX_TOKENS
 from vnait.pretrained.doctor.rule import Evidence, Severity, require, rule
-from vnait.pretrained.doctor.subject import Subject, difference
+from vnait.pretrained.doctor.subject import MAX_TOKENS, Subject, difference
 
 ENDLESS = 10**6  # a model_max_length beyond this is no limit
 SHORT, LONG = "a good film", "a film that one sees again and again, and that was good every time"
@@ -31,8 +30,8 @@ def in_a_batch(model: Any, tokenizer: Any, texts: list[str], **more: Any) -> flo
     alone = model(**tokenizer(texts[0], return_tensors="pt").to(model.device), **more)[0]
     batch = tokenizer(texts, padding=True, return_tensors="pt").to(model.device)
     every = {name: value.expand(len(texts), -1) for name, value in more.items()}
-    other, real = model(**batch, **every)[0][:1], batch["input_ids"][0] != tokenizer.pad_token_id
-    return difference(alone, other[:, real] if other.shape[1] == len(real) else other)
+    batched, real = model(**batch, **every)[0][:1], batch["input_ids"][0] != tokenizer.pad_token_id
+    return difference(alone, batched[:, real] if batched.shape[1] == len(real) else batched)
 
 
 def padding_ids_apart(model: Any, tokenizer: Any) -> int:
@@ -67,8 +66,7 @@ def too_late(subject: Subject) -> Evidence | None:
     Advice: set tokenizer.model_max_length to what the model reads (LEN01), and save the tokenizer.
     """
     limit = _limit(subject)
-    declared = getattr(subject.model.config.get_text_config(), "max_position_embeddings", None)
-    longest = min(limit or ENDLESS, (declared or ENDLESS) + 1)
+    longest = min(limit or ENDLESS, (subject.declared or ENDLESS) + 1)
     require(longest <= MAX_TOKENS, f"a text of {longest} tokens is too long to read here")
     more = {"tokenizer": subject.tokenizer, "words": longest, **subject.more}
     trial = subject.trial(reads_truncated, f"{longest} words", part=subject.model, **more)

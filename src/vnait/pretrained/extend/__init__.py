@@ -1,7 +1,151 @@
 """`vnait extend`: ways to read texts past an embedder's limit, measured beside those that cost nothing."""
 
-from vnait.pretrained.extend.report import Report
-from vnait.pretrained.extend.running import extend
-from vnait.pretrained.extend.variants import ARMS
+from __future__ import annotations
 
-__all__ = ["ARMS", "Report", "extend"]
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from vnait.pretrained.extend.embedder import Embedder, check_folder
+from vnait.pretrained.extend.report import Report
+from vnait.pretrained.extend.tasks import GENERATED, MAX_TEXTS, Result, Task, from_documents
+from vnait.pretrained.extend.variants import MEAN, SUREST, UNSAVED, VARIANTS, variants_of
+from vnait.shared.errors import InputError, did_you_mean
+from vnait.shared.quiet import no_bars
+from vnait.shared.randomness import preserved_generators
+
+__all__ = ["VARIANTS", "Report", "extend"]
+SHORTEST = 256  # tokens of the shortest generated texts
+
+
+def extend(
+    model: Any,
+    *,
+    to: int = 4096,
+    limit: int | None = None,
+    variants: Sequence[str] = (),
+    tasks: Sequence[str] = tuple(GENERATED),
+    lengths: Sequence[int] = (),
+    texts: int = 20,
+    documents: Sequence[str] = (),
+    queries: Sequence[str] = (),
+    labels: Sequence[str] = (),
+    out: str | Path | None = None,
+    save: str | None = None,
+    callback: Callable[[int, int, str], None] | None = None,
+) -> Report:
+    """Compare ways to read texts past an embedder's limit, untrained, with those that cost nothing.
+
+    Args:
+        model: a SentenceTransformer, or a folder or name that it loads; it is left as it was
+        to: the longest text, in tokens
+        limit: tokens that the model reads as before, bit for bit; None: its `max_seq_length`
+        variants: names in `vnait.pretrained.extend.VARIANTS`; all that are for the model if there are none
+        tasks: of "passkey" and "needle", which are generated; () for documents alone
+        lengths: of generated texts; 256, 512 ... up to `to` if there are none
+        texts: generated per length, up to 30
+        documents: your own, with a query or a label each
+        out: a folder for the recommended variant, which sentence-transformers loads after `import vnait`
+        save: another variant to be saved there
+        callback: called with (measured, all, what)
+
+    Raises:
+        InputError: an unknown name, a model that can't be extended, or a folder with other files.
+
+    Needs sentence-transformers: `pip install 'vnait[embedders]'`.
+    """
+    if out is not None:
+        check_folder(out)
+    embedder, name = Embedder.load(model, limit, to)
+    chosen = _variants(variants, save, embedder)
+    with preserved_generators(), no_bars():
+        work = _generated(embedder, tasks, lengths, texts)
+        work += _of_the_user(embedder, documents, queries, labels)
+        if not work:
+            raise InputError("there is nothing to try; give a task, or documents of your own.")
+        report = Report(
+            model=name,
+            limit=embedder.limit,
+            to=to,
+            results=_measured(embedder, chosen, work, callback),
+            within={variant: embedder.change_within(variant) for variant in chosen if variant not in UNSAVED},
+        )
+        return report if out is None else _saved(report, embedder, Path(out), save)
+
+
+def _measured(
+    embedder: Embedder,
+    variants: Sequence[str],
+    tasks: Sequence[Task],
+    callback: Callable[[int, int, str], None] | None,
+) -> tuple[Result, ...]:
+    results: list[Result] = []
+    for task in tasks:
+        for variant in variants:
+            if callback is not None:
+                what = f"{task.name}, {max(task.lengths):,}, {variant}"
+                callback(len(results), len(tasks) * len(variants), what)
+            results.append(embedder.measure(variant, task))
+    return tuple(results)
+
+
+def _variants(variants: Sequence[str], save: str | None, embedder: Embedder) -> tuple[str, ...]:
+    """Those that were asked for, in the order of `VARIANTS`; all that are for the model if none were."""
+    possible = variants_of(embedder.source)
+    saved = (save,) if save else ()
+    for name in (*variants, *saved):
+        if name not in VARIANTS:
+            raise InputError(
+                f"there is no variant {name}; take one of {', '.join(VARIANTS)}."
+                f"{did_you_mean(name, VARIANTS)}"
+            )
+        if name not in possible:
+            source = "neither table nor rotation" if embedder.source == "other" else embedder.source
+            raise InputError(
+                f"{name} is not for this model, whose positions come from {source}; take "
+                f"{', '.join(possible)}."
+            )
+    if save in (*UNSAVED, SUREST):
+        raise InputError(f"{save} is not in a model, so it can't be saved; take {MEAN} or an extension.")
+    wanted = {*variants, *saved} if variants else set(possible)
+    return tuple(name for name in VARIANTS if name in wanted)
+
+
+def _generated(embedder: Embedder, names: Sequence[str], lengths: Sequence[int], texts: int) -> list[Task]:
+    """Each generated task at each length."""
+    if unknown := next((name for name in names if name not in GENERATED), None):
+        raise InputError(
+            f"there is no task {unknown}; take {' or '.join(GENERATED)}, or documents of your own."
+        )
+    if not 2 <= texts <= MAX_TEXTS:
+        raise InputError(f"texts={texts} is not possible; give 2 to {MAX_TEXTS} per length.")
+    if not lengths:
+        lengths = [SHORTEST * 2**power for power in range(20) if SHORTEST * 2**power < embedder.to]
+        lengths = [*lengths, embedder.to]
+    if longest := next((length for length in lengths if length > embedder.to), None):
+        raise InputError(f"a length of {longest} is more than to={embedder.to}; give to={longest}.")
+    tokenizer = embedder.model.tokenizer
+    return [GENERATED[name](tokenizer, length, texts) for length in lengths for name in names]
+
+
+def _of_the_user(
+    embedder: Embedder, documents: Sequence[str], queries: Sequence[str], labels: Sequence[str]
+) -> list[Task]:
+    """The task of the user's documents, if there are any."""
+    if bool(queries) == bool(labels) and (documents or queries):
+        raise InputError("documents need a query each or a label each, and not both.")
+    if not documents:
+        return []
+    tokenizer, limit = embedder.model.tokenizer, embedder.limit
+    return [from_documents(tokenizer, documents, limit=limit, queries=queries, labels=labels)]
+
+
+def _saved(report: Report, embedder: Embedder, out: Path, save: str | None) -> Report:
+    """Write a variant: the recommended one, or windows in one vector if it needs one per window."""
+    variant = save or report.advice.variant
+    variant = MEAN if variant == SUREST else variant
+    if variant in UNSAVED:
+        return replace(report, unsaved=str(out))
+    embedder.save(variant, out)
+    return replace(report, saved=(str(out), variant))

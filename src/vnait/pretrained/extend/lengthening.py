@@ -3,12 +3,11 @@ before, bit for bit. `shorten` undoes it.
 """
 
 import functools
-import inspect
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -16,98 +15,35 @@ from transformers import PreTrainedModel
 
 from vnait.positions.cache import Mask
 from vnait.positions.coordinates.shared import rank
-from vnait.pretrained.attach.attached import checkpoints
-from vnait.pretrained.attach.checks import check_free, check_weights
-from vnait.pretrained.attach.classes import Changed, class_changed, enter_classes, leave_classes, refuse_push
-from vnait.pretrained.attach.saving import write_type
-from vnait.pretrained.attach.warm_start import first_row, interpolated
+from vnait.pretrained.changing import (
+    Changed,
+    check_free,
+    check_weights,
+    checkpoints,
+    class_changed,
+    enter_classes,
+    leave_classes,
+    refuse_push,
+    remove_hooks,
+    write_type,
+)
 from vnait.pretrained.extend.parts import Inputs, Part, Special, joined, short_part, windows_of
-from vnait.pretrained.extend.stretching import LONG, Stretch, current, read_rotation, read_table
-from vnait.pretrained.locate import Site, find_sites, last_states, probe_ids
+from vnait.pretrained.extend.stretching import (
+    LONG,
+    READINGS,
+    SourceKind,
+    Stretch,
+    compressed,
+    current,
+    read_rotation,
+    read_table,
+)
+from vnait.pretrained.locate import Site, accepts, find_sites, first_row, last_states, probe_ids
 from vnait.shared.errors import InputError, did_you_mean
 from vnait.shared.randomness import evaluating
 
-SourceKind = Literal["table", "rotation", "other"]  # of position; "other": a bias of distances, or none
 SETTINGS = "vnait_long"  # in the configuration: the arguments of `lengthen`
 TOLERANCE, LEAST = 1e-3, 1e-6  # of the largest state: what rounding may change, and a reading at least
-
-
-@dataclass(frozen=True, kw_only=True)
-class Reading:
-    """A way to read texts past the limit, in a line; the sources of position that it is for; its stretch of
-    whole places (B, T) and their mask, or None for windows; whether it needs `long_attention`.
-    """
-
-    meaning: str
-    sources: tuple[SourceKind, ...]
-    stretch: Callable[[Stretch, Mask], Stretch] | None
-    attention: bool = False
-
-
-def _interpolated(stretch: Stretch, mask: Mask) -> Stretch:
-    return replace(stretch, places=interpolated(stretch.places, mask, stretch.limit - 1))
-
-
-def _grouped(stretch: Stretch, mask: Mask) -> Stretch:
-    return replace(stretch, places=stretch.places // stretch.factor)
-
-
-def _self_extended(stretch: Stretch, mask: Mask) -> Stretch:
-    """Half of the limit stays near; the group is the smallest with which distances stay within the limit."""
-    near = max(stretch.limit // 2, 1)
-    longest = stretch.factor * stretch.limit
-    return replace(stretch, near=near, group=math.ceil((longest - near) / (stretch.limit - near)))
-
-
-def _scaled(stretch: Stretch, mask: Mask) -> Stretch:
-    scale = math.log(stretch.factor * stretch.limit) / math.log(stretch.limit)
-    return replace(stretch, scale=scale)
-
-
-READINGS = {
-    "windows": Reading(
-        meaning="windows of the limit, each alone; special tokens get the mean over the windows",
-        sources=("table", "rotation", "other"),
-        stretch=None,
-    ),
-    "unchanged": Reading(
-        meaning="positions go on past those that were trained",
-        sources=("rotation", "other"),
-        stretch=lambda stretch, mask: stretch,
-    ),
-    "interpolated": Reading(
-        meaning="places compressed to end at the limit (position interpolation, arXiv 2306.15595)",
-        sources=("table", "rotation"),
-        stretch=_interpolated,
-    ),
-    "grouped": Reading(
-        meaning="neighbours share a place, so that places end at the limit (arXiv 2404.12096)",
-        sources=("table", "rotation"),
-        stretch=_grouped,
-    ),
-    "self-extended": Reading(
-        meaning="near places as they are, far ones in groups (SelfExtend, arXiv 2401.01325)",
-        sources=("rotation",),
-        stretch=_self_extended,
-        attention=True,
-    ),
-    "ntk": Reading(
-        meaning="a larger base of the rotation (NTK-aware scaling, arXiv 2309.00071)",
-        sources=("rotation",),
-        stretch=lambda stretch, mask: replace(stretch, rotation="ntk"),
-    ),
-    "yarn": Reading(
-        meaning="slow frequencies slower, fast ones as before (YaRN, arXiv 2309.00071)",
-        sources=("rotation",),
-        stretch=lambda stretch, mask: replace(stretch, rotation="yarn"),
-    ),
-    "log-n": Reading(
-        meaning="scores times log(n) / log(limit) (arXiv 2202.12172); places interpolated in a table",
-        sources=("table", "rotation", "other"),
-        stretch=_scaled,
-        attention=True,
-    ),
-}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -133,7 +69,7 @@ class Longer:
         assert made is not None
         stretch = made(plain, mask)
         if self.reading == "log-n" and self.source == "table":
-            return _interpolated(stretch, mask)
+            return compressed(stretch, mask)
         return stretch
 
 
@@ -192,11 +128,7 @@ def shorten(model: nn.Module) -> None:
             owner.set_attn_implementation("sdpa")
         delattr(owner.config, SETTINGS)
         del owner.vnait_longer
-        for part in owner.modules():
-            for key, hook in list(part._forward_hooks.items()):
-                if hook in (read_table, read_rotation):
-                    del part._forward_hooks[key]
-                    part._forward_hooks_with_kwargs.pop(key, None)
+        remove_hooks(owner, read_table, read_rotation)
 
 
 def _longer(site: Site, reading: str, limit: int | None, special: Special) -> Longer:
@@ -204,14 +136,10 @@ def _longer(site: Site, reading: str, limit: int | None, special: Special) -> Lo
     owner, name = site.owner, type(site.owner).__name__
     source = source_of(site)
     if source not in READINGS[reading].sources:
-        possible = [name for name, other in READINGS.items() if source in other.sources]
+        possible = [fit for fit, entry in READINGS.items() if source in entry.sources]
         has = {"table": "a position table", "rotation": "a rotation", "other": "neither table nor rotation"}
         raise InputError(f"{reading} is not for {name}, which has {has[source]}; take {', '.join(possible)}.")
-    if (
-        source != "other"
-        and reading != "windows"
-        and "position_ids" not in inspect.signature(owner.forward).parameters
-    ):
+    if source != "other" and reading != "windows" and not accepts(owner, "position_ids"):
         raise InputError(f"{name} takes no position_ids, so {reading} can't be given to it; take windows.")
     if READINGS[reading].attention and owner.config._attn_implementation != "sdpa":
         kind = owner.config._attn_implementation

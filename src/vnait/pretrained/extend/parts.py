@@ -150,7 +150,7 @@ def split(tokens: Int[Tensor, " N"], limit: int, special: Special) -> list[Int[T
     begins, last = special[0], len(tokens) - special[1]
     count = -(-(last - begins) // (limit - sum(special)))
     inner = tokens[begins:last].tensor_split(max(count, 1))
-    return [torch.cat([tokens[:begins], one, tokens[last:]]) for one in inner]
+    return [torch.cat([tokens[:begins], window, tokens[last:]]) for window in inner]
 
 
 def windows_of(inputs: Inputs, row: int, limit: int, special: Special, read: Read) -> Part:
@@ -160,23 +160,24 @@ def windows_of(inputs: Inputs, row: int, limit: int, special: Special, read: Rea
     windows = split(real, limit, special)
     count = len(windows)
     index = torch.nn.utils.rnn.pad_sequence(windows, batch_first=True, padding_value=int(real[0]))
-    lengths = torch.tensor([len(one) for one in windows], device=index.device)
+    lengths = torch.tensor([len(window) for window in windows], device=index.device)
     mask = torch.arange(index.shape[1], device=index.device) < lengths[:, None]
     outputs = []
     for start in range(0, count, WINDOWS):
         some = slice(start, start + WINDOWS)
         values = inputs.part(lambda value: value[row][index[some]])  # noqa: B023  called at once
         outputs.append(read(**{**values, "attention_mask": mask[some].long()}))
-    kept = {name: torch.cat([one[name] for one in outputs]) for name in _tensors(outputs[0])}
+    values = {name: torch.cat([output[name] for output in outputs]) for name in _tensors(outputs[0])}
 
     def whole(value: Tensor) -> Tensor:
         if value.ndim < 3:  # per text
             return value.mean(0, keepdim=True)
-        inner = [one[begins : length - ends] for one, length in zip(value, lengths, strict=True)]
-        tails = torch.stack([one[length - ends : length] for one, length in zip(value, lengths, strict=True)])
+        rows = list(zip(value, lengths, strict=True))
+        inner = [row[begins : length - ends] for row, length in rows]
+        tails = torch.stack([row[length - ends : length] for row, length in rows])
         return torch.cat([value[:, :begins].mean(0), *inner, tails.mean(0)])[None]
 
-    output = type(outputs[0])(**{name: whole(value) for name, value in kept.items()})
+    output = type(outputs[0])(**{name: whole(value) for name, value in values.items()})
     return Part(rows=torch.tensor([row], device=real.device), columns=real, output=output)
 
 

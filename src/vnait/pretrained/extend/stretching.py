@@ -2,9 +2,11 @@
 itself does not change.
 """
 
+import math
+from collections.abc import Callable
 from copy import deepcopy
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
 
 import torch
 from jaxtyping import Float
@@ -14,10 +16,12 @@ from transformers.masking_utils import ALL_MASK_ATTENTION_FUNCTIONS
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
 from vnait.positions.attention import rotate
-from vnait.pretrained.attach.warm_start import between
+from vnait.positions.cache import Mask
 from vnait.pretrained.layers import ThreadValue
+from vnait.pretrained.table import between, interpolated
 from vnait.shared.errors import InputError
 
+SourceKind = Literal["table", "rotation", "other"]  # of position; "other": a bias of distances, or none
 LONG = "vnait_long"  # name of `long_attention` among transformers' attention functions
 FULL, SLIDING = "full_attention", "sliding_attention"  # types of layers: only the first reads the whole text
 QUERIES = 512  # whose scores are in memory at once
@@ -46,6 +50,85 @@ class Stretch:
     turns: dict[str, Tensor] = field(default_factory=dict)
 
 
+@dataclass(frozen=True, kw_only=True)
+class Reading:
+    """A way to read texts past the limit, in a line; the sources of position that it is for; its stretch of
+    whole places (B, T) and their mask, or None for windows; whether it needs `long_attention`.
+    """
+
+    meaning: str
+    sources: tuple[SourceKind, ...]
+    stretch: Callable[[Stretch, Mask], Stretch] | None
+    attention: bool = False
+
+
+def compressed(stretch: Stretch, mask: Mask) -> Stretch:
+    """Places that end at the limit's last one."""
+    return replace(stretch, places=interpolated(stretch.places, mask, stretch.limit - 1))
+
+
+def _grouped(stretch: Stretch, mask: Mask) -> Stretch:
+    return replace(stretch, places=stretch.places // stretch.factor)
+
+
+def _self_extended(stretch: Stretch, mask: Mask) -> Stretch:
+    """Half of the limit stays near; the group is the smallest with which distances stay within the limit."""
+    near = max(stretch.limit // 2, 1)
+    longest = stretch.factor * stretch.limit
+    return replace(stretch, near=near, group=math.ceil((longest - near) / (stretch.limit - near)))
+
+
+def _scaled(stretch: Stretch, mask: Mask) -> Stretch:
+    scale = math.log(stretch.factor * stretch.limit) / math.log(stretch.limit)
+    return replace(stretch, scale=scale)
+
+
+READINGS = {
+    "windows": Reading(
+        meaning="windows of the limit, each alone; special tokens get the mean over the windows",
+        sources=("table", "rotation", "other"),
+        stretch=None,
+    ),
+    "unchanged": Reading(
+        meaning="positions go on past those that were trained",
+        sources=("rotation", "other"),
+        stretch=lambda stretch, mask: stretch,
+    ),
+    "interpolated": Reading(
+        meaning="places compressed to end at the limit (position interpolation, arXiv 2306.15595)",
+        sources=("table", "rotation"),
+        stretch=compressed,
+    ),
+    "grouped": Reading(
+        meaning="neighbours share a place, so that places end at the limit (arXiv 2404.12096)",
+        sources=("table", "rotation"),
+        stretch=_grouped,
+    ),
+    "self-extended": Reading(
+        meaning="near places as they are, far ones in groups (SelfExtend, arXiv 2401.01325)",
+        sources=("rotation",),
+        stretch=_self_extended,
+        attention=True,
+    ),
+    "ntk": Reading(
+        meaning="a larger base of the rotation (NTK-aware scaling, arXiv 2309.00071)",
+        sources=("rotation",),
+        stretch=lambda stretch, mask: replace(stretch, rotation="ntk"),
+    ),
+    "yarn": Reading(
+        meaning="slow frequencies slower, fast ones as before (YaRN, arXiv 2309.00071)",
+        sources=("rotation",),
+        stretch=lambda stretch, mask: replace(stretch, rotation="yarn"),
+    ),
+    "log-n": Reading(
+        meaning="scores times log(n) / log(limit) (arXiv 2202.12172); places interpolated in a table",
+        sources=("table", "rotation", "other"),
+        stretch=_scaled,
+        attention=True,
+    ),
+}
+
+
 current = ThreadValue()  # the `Stretch` of this thread's run
 
 
@@ -69,8 +152,8 @@ def read_rotation(rotary: Any, args: Any, kwargs: dict[str, Any], output: Any) -
         stretch.turns[kind] = getattr(rotary, name)
     if stretch.rotation is None or kind != FULL:
         return None
-    other = rescaled(rotary, stretch.rotation, stretch.factor, stretch.limit)
-    return type(rotary).forward(other, *args, **kwargs)
+    scaled = rescaled(rotary, stretch.rotation, stretch.factor, stretch.limit)
+    return type(rotary).forward(scaled, *args, **kwargs)
 
 
 def rescaled(rotary: Any, rotation: str, factor: int, limit: int) -> nn.Module:
@@ -82,22 +165,22 @@ def rescaled(rotary: Any, rotation: str, factor: int, limit: int) -> nn.Module:
     """
     config = deepcopy(rotary.config)
     parameters = config.rope_parameters
-    own = parameters.get(FULL, parameters)
-    if own.get("rope_type", "default") != "default":
+    declared = parameters.get(FULL, parameters)
+    if declared.get("rope_type", "default") != "default":
         raise InputError(
-            f"the model's rotation is scaled already ({own['rope_type']}), and {rotation} scales one that is "
-            "not; take another reading."
+            f"the model's rotation is scaled already ({declared['rope_type']}), and {rotation} scales one "
+            "that is not; take another reading."
         )
     if rotation == "yarn":
         changed = {"rope_type": "yarn", "factor": float(factor), "original_max_position_embeddings": limit}
     else:
         turns = getattr(rotary, f"{FULL}_inv_freq", None)
         channels = 2 * len(rotary.inv_freq if turns is None else turns)
-        changed = {"rope_theta": own["rope_theta"] * factor ** (channels / max(channels - 2, 1))}
-    new = {**own, **changed}
+        changed = {"rope_theta": declared["rope_theta"] * factor ** (channels / max(channels - 2, 1))}
+    new = {**declared, **changed}
     config.rope_parameters = {**parameters, FULL: new} if FULL in parameters else new
-    other: nn.Module = type(rotary)(config=config)
-    return other.to(next(rotary.buffers()).device)
+    scaled: nn.Module = type(rotary)(config=config)
+    return scaled.to(next(rotary.buffers()).device)
 
 
 def long_attention(
@@ -159,17 +242,17 @@ def self_extended(
     places, turns = stretch.places, stretch.turns[FULL]
     grouped = places // stretch.group
     shift = stretch.near - stretch.near // stretch.group
-    own, far = (turned(key, at[..., None] * turns) for at in (places, grouped))
+    near, far = (turned(key, at[..., None] * turns) for at in (places, grouped))
     causal = mask is None and getattr(module, "is_causal", False)
     parts = []
     for start in range(0, query.shape[2], QUERIES):
         rows = slice(start, start + QUERIES)
         at = [places[:, rows], grouped[:, rows] + shift, grouped[:, rows] - shift]
-        turned_queries = [turned(query[:, :, rows], one[..., None] * turns) for one in at]
-        one, before, behind = (q @ k.mT for q, k in zip(turned_queries, (own, far, far), strict=True))
+        turned_queries = [turned(query[:, :, rows], place[..., None] * turns) for place in at]
+        close, before, behind = (q @ k.mT for q, k in zip(turned_queries, (near, far, far), strict=True))
         distance = (places[:, rows, None] - places[:, None])[:, None]
         scores = scale * torch.where(
-            distance.abs() < stretch.near, one, torch.where(distance > 0, before, behind)
+            distance.abs() < stretch.near, close, torch.where(distance > 0, before, behind)
         )
         if causal:
             scores = scores.masked_fill(distance < 0, torch.finfo(scores.dtype).min)

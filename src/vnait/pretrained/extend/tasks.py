@@ -8,6 +8,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from vnait.shared.errors import InputError
 
 MAX_TEXTS = 30  # texts per length of generated tasks: so many needles there are
@@ -74,6 +77,22 @@ class Task:
     depths: tuple[float, ...] = ()
 
 
+@dataclass(frozen=True, kw_only=True)
+class Result:
+    """Of one variant on one task.
+
+    right    per document, whether it was found, or its label
+    seconds  per document
+    memory   most memory that was taken meanwhile, in MiB
+    """
+
+    variant: str
+    task: Task
+    right: NDArray[np.bool_]
+    seconds: float
+    memory: float
+
+
 def passkey(tokenizer: Any, length: int, count: int) -> Task:
     """Which document has the passkey of this name? All repeat the same five sentences around it.
 
@@ -122,11 +141,11 @@ def _planted(
     costs = _tokens(tokenizer, words)
     special = tokenizer.num_special_tokens_to_add()
     texts = []
-    for passage, depth, own in zip(passages, depths, _tokens(tokenizer, passages), strict=True):
-        room, start = length - special - own, chosen.randrange(len(words))
+    for passage, depth, size in zip(passages, depths, _tokens(tokenizer, passages), strict=True):
+        room, start = length - special - size, chosen.randrange(len(words))
         if room < 0:
             raise InputError(
-                f"a text of {length} tokens is too short for a {name}, which has {special + own}; give more."
+                f"a text of {length} tokens is too short for a {name}, which has {special + size}; give more."
             )
         some: list[str] = []
         while room >= costs[start % len(words)]:
@@ -145,11 +164,11 @@ def _planted(
 
 
 def _tokens(tokenizer: Any, texts: Sequence[str]) -> list[int]:
-    found: list[list[int]] = tokenizer(list(texts), add_special_tokens=False)["input_ids"]
-    return [len(ids) for ids in found]
+    rows: list[list[int]] = tokenizer(list(texts), add_special_tokens=False)["input_ids"]
+    return [len(ids) for ids in rows]
 
 
-def own(
+def from_documents(
     tokenizer: Any,
     texts: Sequence[str],
     *,

@@ -107,7 +107,7 @@ def trained(fitted: Fitted, *, texts: Sequence[str] = (), length: int | None = N
 def _attached(fitted: Fitted, rows: Sequence[Sequence[int]]) -> Example:
     """The method in a fine-tuned base, at the scale of the vectors that it reads."""
     from vnait.positions.method import described
-    from vnait.pretrained.tuned import read_by_method
+    from vnait.pretrained.attach.saving import read_by_method
 
     owner: Any = read_by_method(fitted.model.eval(), "draw")
     words, attached = owner.get_input_embeddings(), owner.vnait

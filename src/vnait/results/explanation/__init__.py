@@ -19,7 +19,7 @@ from vnait.positions.inputs import cosine
 from vnait.positions.method import described
 from vnait.positions.methods import METHODS
 from vnait.pretrained.attach.attached import Attached
-from vnait.pretrained.tuned import read_by_method
+from vnait.pretrained.attach.saving import read_by_method
 from vnait.results.explanation.attention import head_kind, score_terms, shares
 from vnait.results.fitted import Fitted
 from vnait.shared.errors import InputError, has_surrogate
