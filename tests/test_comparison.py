@@ -487,8 +487,8 @@ def test_sentences_name_methods_ahead_behind_and_level():
     (sentence,) = found.sentences()
     assert sentence == (
         "With all labels: vnait is ahead of tfidf by 20.0 points [20.0, 20.0], one-hot by 10.0 points "
-        "[10.0, 10.0] and none by 10.0 points [10.0, 10.0]; vnait is behind learned by 10.0 points [10.0, 10.0]; averaged and sinusoidal "
-        "can't be told apart from vnait over 5 seeds."
+        "[10.0, 10.0] and none by 10.0 points [10.0, 10.0]; vnait is behind learned by 10.0 points "
+        "[10.0, 10.0]; averaged and sinusoidal can't be told apart from vnait over 5 seeds."
     )
 
 
