@@ -157,7 +157,7 @@ CONTROLS = [score("vnait-uniform", "middle", 0.6), score("vnait-uniform", "middl
 )
 def test_the_verdict(scores: list[Score], word: str, found: str) -> None:
     verdict = elastic.verdict(scores, "vnait")
-    assert verdict.word == word and found in verdict.found
+    assert verdict.word == word and found in verdict.summary
 
 
 # --- The coordinates

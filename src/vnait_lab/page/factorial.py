@@ -35,10 +35,14 @@ def with_methods(records: list[Record], suite: str) -> list[Record]:
     methods = read(suite)
     if suite == elastic.SUITE.name:
         counted = elastic.counted(elastic.SUITE.summary(methods))
-        records = [one for one in records if one.data["name"] in counted]
-    runs = {(one.data["name"], one.seed) for one in records}
-    same = [one for one in methods if one.method in AS_METHODS and (one.data["name"], one.seed) in runs]
-    return records + [replace(one, method=AS_METHODS[one.method]) for one in same]
+        records = [record for record in records if record.data["name"] in counted]
+    runs = {(record.data["name"], record.seed) for record in records}
+    same = [
+        record
+        for record in methods
+        if record.method in AS_METHODS and (record.data["name"], record.seed) in runs
+    ]
+    return records + [replace(record, method=AS_METHODS[record.method]) for record in same]
 
 
 def by_variant(records: list[Record], suite: str) -> Scores:
@@ -132,7 +136,7 @@ def lead(scores: Scores, parts: str, name: str) -> str:
 
 def of_ablation(records: list[Record]) -> Section:
     command = "python -m vnait_lab.runs.ablation"
-    on_tasks = [one for one in records if one.data["name"] in TASKS]
+    on_tasks = [record for record in records if record.data["name"] in TASKS]
     verdicts = {
         f"The relation of e and s makes `{whole}` better, over {len(TASKS)} tasks of the length suite": ahead(
             by_method(on_tasks, far, (whole, without)), whole
@@ -141,12 +145,12 @@ def of_ablation(records: list[Record]) -> Section:
     }
     claims = judge(verdicts, command, source="000, section 3.6, relation")
     text = prose("ablation", command=command, table=ablated(on_tasks, TASKS))
-    further = [one for one in records if one.data["name"] not in TASKS]
+    further = [record for record in records if record.data["name"] not in TASKS]
     if further:
         more = values_of(further, "name")
         variants = values_of(where(further, name=more[0]), "method")
         text += prose(
-            "ablation_more", table=ablated([one for one in further if one.method in variants], more)
+            "ablation_more", table=ablated([record for record in further if record.method in variants], more)
         )
     return Section(text, claims)
 
@@ -162,7 +166,7 @@ def ablated(records: Sequence[Record], tasks: Sequence[str]) -> str:
             if scores := by_seed(records, far, method=variant):
                 runs = where(records, method=variant)
                 complete = {*values_of(runs, "name")} == set(tasks)
-                each = [mean(far(one) for one in where(runs, name=task)) for task in tasks]
+                each = [mean(far(record) for record in where(runs, name=task)) for task in tasks]
                 minus = difference(scores, base) if variant != whole and complete else ""
                 lines.append([variant, len(scores), *each, minus])
     return table(["arm", "seeds", *tasks, "minus the whole"], lines)
@@ -179,11 +183,13 @@ def of_ablation_on_few_labels(records: list[Record]) -> Section:
             whole = whole_of.get(variant, first)
             line: list[object] = [variant]
             for name in sets:
-                scores, base = (by_seed(records, score_of, method=one, name=name) for one in (variant, whole))
+                scores, base = (
+                    by_seed(records, score_of, method=compared, name=name) for compared in (variant, whole)
+                )
                 minus = "" if variant == whole else difference(scores, base)
                 line += [len(scores), mean(scores.values()), minus]
             lines.append(line)
     heads = [head for name in sets for head in ("draws", name, "minus the whole")]
-    shots = " and ".join(map(str, sorted({one.data["shots"] for one in records})))
+    shots = " and ".join(map(str, sorted({record.data["shots"] for record in records})))
     text = prose("ablation_few_labels", shots=shots, sets=",".join(sets), table=table(["arm", *heads], lines))
     return Section(text)

@@ -148,7 +148,7 @@ def by_gaps(records: list[Record], task: str) -> str:
     for source, ends in itertools.product(gaps.SOURCES, gaps.ENDS):
         runs = [where(records, method=f"{source}, {ends} ends, {gamma}", name=task) for gamma in gaps.GAMMAS]
         if any(runs):
-            lines.append([source, ends, *(scored(one, far) if one else "" for one in runs)])
+            lines.append([source, ends, *(scored(some, far) if some else "" for some in runs)])
     return table(["gaps", "ends", *(f"gamma_1 = {gamma}" for gamma in gaps.GAMMAS)], lines)
 
 
@@ -172,8 +172,7 @@ def of_algorithms(records: list[Record]) -> Section:
         source="000, section 4.2, unseen lengths",
     )
     cells = {
-        (one.task, one.method): f"{100 * one.mean('accuracy_far'):.0f} ({100 * one.mean('accuracy_40'):.0f})"
-        for one in scores
+        (score.task, score.method): far_and_near(score, "accuracy_far", "accuracy_40") for score in scores
     }
     guessing = [
         [task, f"{100 * ALGORITHMS[task].chance:.0f}", *(cells[task, method] for method in methods)]
@@ -191,24 +190,29 @@ def of_algorithms(records: list[Record]) -> Section:
     return Section(text, [claim])
 
 
+def far_and_near(score: Score, far: str, near: str) -> str:
+    """Two shares in %, that at the training length in brackets."""
+    return f"{100 * score.mean(far):.0f} ({100 * score.mean(near):.0f})"
+
+
 def over_tasks(standings: list[Standing], records: list[Record]) -> str:
     """One line per method: its means, by level too, and `vnait` minus it; of the tasks' records."""
 
     def past(record: Record) -> float:
         return fmean(record.metrics[f"accuracy_{symbols}"] for symbols in algorithmic.FAR)
 
-    seeds = {one.method: by_seed(records, past, method=one.method) for one in standings}
+    seeds = {standing.method: by_seed(records, past, method=standing.method) for standing in standings}
     levels = [name for name in standings[0].means if name.startswith("accuracy_far_")]
     lines = [
         [
-            one.method,
-            len(seeds[one.method]),
-            f"{100 * one.means['accuracy_40']:.1f}",
-            percent(seeds[one.method].values()),
-            *(f"{100 * one.means[name]:.1f}" for name in levels),
-            "-" if one.method == "vnait" else difference(seeds["vnait"], seeds[one.method]),
+            standing.method,
+            len(seeds[standing.method]),
+            f"{100 * standing.means['accuracy_40']:.1f}",
+            percent(seeds[standing.method].values()),
+            *(f"{100 * standing.means[name]:.1f}" for name in levels),
+            "-" if standing.method == "vnait" else difference(seeds["vnait"], seeds[standing.method]),
         ]
-        for one in standings
+        for standing in standings
     ]
     heads = [name.removeprefix("accuracy_far_") for name in levels]
     return table(["method", "seeds", "40", "60 to 500", *heads, "vnait minus it"], lines)
@@ -228,19 +232,16 @@ def of_decoding(records: list[Record]) -> Section:
         source="000, section 5.2, decoders",
     )
     names = list(dict.fromkeys(score.task for score in scores))
-    cells = {
-        (one.task, one.method): f"{100 * one.mean('exact_far'):.0f} ({100 * one.mean('exact_near'):.0f})"
-        for one in scores
-    }
+    cells = {(score.task, score.method): far_and_near(score, "exact_far", "exact_near") for score in scores}
     lines = [
         [
-            one.method,
-            one.seeds,
-            f"{one.means['mrr']:.2f}",
-            f"{100 * one.means['exact_far']:.1f}",
-            *(cells[task, one.method] for task in names),
+            standing.method,
+            standing.seeds,
+            f"{standing.means['mrr']:.2f}",
+            f"{100 * standing.means['exact_far']:.1f}",
+            *(cells[task, standing.method] for task in names),
         ]
-        for one in standings
+        for standing in standings
     ]
     run = records[0].run
     text = prose(
@@ -260,8 +261,8 @@ def of_decoders(records: list[Record]) -> Section:
     for name, method in itertools.product(values_of(records, "name"), decoder.COMPARED):
         metrics = [record.metrics for record in where(records, name=name, method=method)]
         if metrics:
-            means = (f"{fmean(one[f'far_{span}'] for one in metrics):.2f}" for span in spans)
-            ratio = fmean(one["far_512_1024"] / one["fresh_512_1024"] for one in metrics)
+            means = (f"{fmean(values[f'far_{span}'] for values in metrics):.2f}" for span in spans)
+            ratio = fmean(values["far_512_1024"] / values["fresh_512_1024"] for values in metrics)
             lines.append([name, method, len(metrics), *means, f"{ratio:.2f}"])
     run = records[0].run
     heads = ["text", "method", "seeds", *(span.replace("_", " to ") for span in spans), "last / fresh"]
