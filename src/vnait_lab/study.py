@@ -246,6 +246,7 @@ class Study:
     subject     one line
     smallest    the smallest effect that matters
     variants    name -> description, which is part of the runs' keys
+    full        what it may spend; by default one seed, and nothing drawn. `quick` is for a look
     run         (variant, seed, budget) -> metrics, on one core; depends on its arguments only
     draw        findings -> figure
     needs       variant -> requirements on the machine (see `missing`)
@@ -260,8 +261,8 @@ class Study:
     measure: str
     smallest: str
     variants: Mapping[str, str]
-    full: Budget
-    quick: Budget
+    full: Budget = Budget()
+    quick: Budget = Budget()
     controls: list[Control] = field(default_factory=list)
     claims: list[Claim] = field(default_factory=list)
     run: Callable[[str, int, Budget], Metrics] = _unwritten

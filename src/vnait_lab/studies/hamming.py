@@ -34,8 +34,6 @@ STUDY = Study.of(
         "linear": "the heads of (7,4), read through the best threshold",
         "shuffled": "the heads of (7,4), with the codes in every other order",
     },
-    full=Budget(),
-    quick=Budget(),
 )
 
 

@@ -79,7 +79,7 @@ STUDY = Study.of(
     variants={**MODELS, **RULES},
     full=Budget(seeds=3, steps=200, samples=400),
     quick=Budget(seeds=1, steps=20, samples=18),
-    needs=dict.fromkeys({**MODELS, **RULES}, "data:proteins package:biopython"),
+    needs="data:proteins package:biopython",
 )
 
 

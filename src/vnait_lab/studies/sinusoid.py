@@ -33,8 +33,6 @@ STUDY = Study.of(
         "transposed": "M_k with its sines swapped",
         "bfloat16": "positions counted in bfloat16",
     },
-    full=Budget(),
-    quick=Budget(),
 )
 
 
