@@ -7,7 +7,7 @@ from matplotlib.figure import Figure
 
 from vnait_lab.rules import above, ahead, at_most, below, clear, decided, each, within
 from vnait_lab.studies.figures import Bars, Dots, Lines, Panel, figure
-from vnait_lab.studies.parts.training import Reader, descend
+from vnait_lab.studies.parts.training import Reader, Stack, descend
 from vnait_lab.study import listed
 
 __all__ = [
@@ -17,6 +17,7 @@ __all__ = [
     "Lines",
     "Panel",
     "Reader",
+    "Stack",
     "above",
     "ahead",
     "at_most",

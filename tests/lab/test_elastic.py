@@ -22,13 +22,13 @@ from vnait_lab.suites.fillers import (
     OPEN,
     ORACLES,
     TASKS,
-    VOCABULARY,
     WORDS,
     M,
     condensed,
 )
 from vnait_lab.suites.length import Setting
 from vnait_lab.suites.suite import Score
+from vnait_lab.suites.tasks import VOCABULARY
 
 MASK = torch.tensor([[True] * 5, [False, True, True, True, False]])
 

@@ -58,7 +58,8 @@ def verdict(records: Sequence[Record], method: str) -> Verdict:
     """The claim: on each set `method` needs fewer steps than every other to 95 % of the final accuracy of the
     worse of the two, paired by seed.
     """
-    every, leads, words = curves(records), [], []
+    every, words = curves(records), []
+    leads: list[Interval] = []
     for name in dict.fromkeys(name for name, _, _ in every):
         longer: dict[str, dict[int, float]] = {}
         for (where, rival, seed), curve in every.items():

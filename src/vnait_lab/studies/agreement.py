@@ -111,7 +111,7 @@ def pairs(kind: str, count: int, random: Random) -> tuple[Tensor, Tensor]:
 
 def model_of(variant: str, seed: int) -> Reader:
     torch.manual_seed(seed)
-    sizes = {"vocabulary": VOCABULARY, "outputs": VOCABULARY}
+    sizes: Any = {"vocabulary": VOCABULARY, "outputs": VOCABULARY}
     if variant == "window":
         return Reader("learned", **sizes, causal=True, window=WINDOW, num_layers=1)
     return Reader(variant, **sizes, causal=True)

@@ -162,7 +162,8 @@ def judge_thirty(findings: Findings) -> Verdict:
     )
     least = heads[:, -round(THIRTY * heads.shape[1])].mean()
     summary += f"; 30 % of the heads have at least {100 * least:.0f} % of their attention at one distance"
-    cases = {RULES[rule]: low <= 100 * THIRTY <= high for rule, (_, low, high) in parts.items()}
+    ends = {rule: part.bounds for rule, part in parts.items()}
+    cases = {RULES[rule]: low <= 100 * THIRTY <= high for rule, (low, high) in ends.items()}
     return each(cases, summary, "a head counts by {}")
 
 

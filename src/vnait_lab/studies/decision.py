@@ -28,7 +28,7 @@ from vnait_lab.kit import (
     Bars,
     Figure,
     Lines,
-    Reader,
+    Stack,
     above,
     below,
     clear,
@@ -199,7 +199,7 @@ def demonstrated(episodes: int, seed: int) -> tuple[Window, Int[Tensor, "N T"]]:
     return Window(tokens, times, real, goal), actions
 
 
-class Policy(Reader):
+class Policy(Stack):
     """Windows -> logits of the actions (B, T, 2), of a Transformer in which a token sees those before it."""
 
     def __init__(self, variant: str) -> None:
@@ -225,7 +225,7 @@ class Policy(Reader):
         if self.name == "learned":
             places = places.clamp(max=LIMIT - 1)
         known = None if self.name == "vnait-causal" else places
-        return super().forward(conditioned(window), window.real, known)
+        return self.read(self.states(conditioned(window), window.real, known)[-1])
 
 
 class Perceptron(nn.Module):

@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import torch
@@ -238,7 +239,7 @@ def draw(findings: Findings) -> Figure:
     lags = WINDOW - 1 + AHEAD - np.arange(WINDOW)
     learned, before = {"learned": findings.curve("elnino", "row")[0]}, "months before the target"
     years = range(0, WINDOW + AHEAD, 12)
-    look = {"title": "elnino, learned (one run); dotted: years", "xticks": years, "at_x": years}
+    look: Any = {"title": "elnino, learned (one run); dotted: years", "xticks": years, "at_x": years}
     left = Lines(lags, learned, before, "attention weight", look={"marker": "", "lw": 1}, width=4, **look)
     metrics = {
         "mass": "attention exactly at the phase",

@@ -26,7 +26,7 @@ from vnait.positions.coordinates import Index, returns, spectra
 from vnait.positions.encodings import Linear
 from vnait.positions.method import Method
 from vnait.shared.statistics import Interval
-from vnait_lab.kit import Dots, Figure, Reader, ahead, descend, each, figure
+from vnait_lab.kit import Dots, Figure, Stack, ahead, descend, each, figure
 from vnait_lab.study import Budget, Findings, Metrics, Study, Verdict
 
 NODES = 7  # at most; the atlas has all graphs up to here
@@ -181,13 +181,13 @@ def drawn(variant: str, places: Float[Tensor, "B T P"]) -> Float[Tensor, "B T P"
     return torch.cat([vectors @ turn, values], -1)
 
 
-def classifier(variant: str, axes: int) -> Reader:
+def classifier(variant: str, axes: int) -> Stack:
     """Reads a node's degree at its place, of which there are so many axes."""
     degrees = nn.Embedding(NODES, DIM)
     method: str | Method = "learned" if variant == "numbers" else "none"
     if axes:
         method = Method(coordinates=Index(), encoding=Linear(dim=DIM, axes=axes))
-    return Reader(method, vectors=degrees, outputs=len(QUESTIONS), dim=DIM, num_heads=HEADS, max_length=NODES)
+    return Stack(method, vectors=degrees, outputs=len(QUESTIONS), dim=DIM, num_heads=HEADS, max_length=NODES)
 
 
 @STUDY.runs

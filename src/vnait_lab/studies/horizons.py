@@ -24,7 +24,7 @@ from torch.nn import functional as F
 from vnait.positions.coordinates import Phase, Span
 from vnait.positions.encodings import Harmonics, Spatial
 from vnait.positions.method import Method
-from vnait_lab.kit import Bars, Figure, Reader, descend, each, figure
+from vnait_lab.kit import Bars, Figure, Stack, descend, each, figure
 from vnait_lab.studies.parts.series import TESTED, TRAINED, VALIDATION, etth1
 from vnait_lab.study import Budget, Findings, Metrics, Study, Verdict
 
@@ -88,7 +88,7 @@ class Continued(nn.Linear):
         return torch.cat([super().forward(past), self.to_come.expand(len(past), self.ahead, DIM)], 1)
 
 
-class Transformer(Reader):
+class Transformer(Stack):
     """Values of the past (B, past) and the hour of the last one (B,) -> forecasts (B, ahead)."""
 
     def __init__(self, variant: str, ahead: int) -> None:

@@ -16,7 +16,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Generator, Tensor, nn
 from torch.nn import functional as F
 
-from vnait_lab.kit import Bars, Figure, Reader, clear, descend, each, figure
+from vnait_lab.kit import Bars, Figure, Stack, clear, descend, each, figure
 from vnait_lab.studies.parts.dna import LETTERS, letters
 from vnait_lab.studies.splicing import junctions
 from vnait_lab.study import Budget, Findings, Metrics, Study, Verdict
@@ -76,7 +76,7 @@ def pieces(
     return torch.cat([drawn(first), between, drawn(second)], 1), kind
 
 
-class Detector(Reader):
+class Detector(Stack):
     """Letters (N, T) -> the evidence of an intron (N,), from windows of 9 letters."""
 
     def __init__(self, variant: str) -> None:

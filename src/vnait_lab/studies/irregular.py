@@ -17,7 +17,7 @@ from vnait.positions.coordinates import Phase, Span
 from vnait.positions.encodings import Harmonics, Spatial
 from vnait.positions.method import Method
 from vnait.shared.statistics import Interval
-from vnait_lab.kit import Bars, Figure, Reader, at_most, descend, figure
+from vnait_lab.kit import Bars, Figure, Stack, at_most, descend, figure
 from vnait_lab.studies.parts.series import TESTED, TRAINED, VALIDATION, etth1
 from vnait_lab.studies.seasonality import forecast
 from vnait_lab.study import Budget, Findings, Metrics, Study, Verdict
@@ -77,7 +77,7 @@ def interpolated(values: Tensor, hours: Tensor) -> Float[Tensor, "N T"]:
     return torch.lerp(values.gather(1, right - 1), values.gather(1, right), share)
 
 
-class Forecaster(Reader):
+class Forecaster(Stack):
     """Values (B, T), and hours if its variant knows them -> the value to come (B,)."""
 
     def __init__(self, variant: str) -> None:

@@ -30,7 +30,7 @@ from vnait.positions.encodings import (
     Sum,
 )
 from vnait.positions.method import Method
-from vnait_lab.kit import Bars, Dots, Figure, Reader, decided, descend, figure, listed
+from vnait_lab.kit import Bars, Dots, Figure, Stack, decided, descend, figure, listed
 from vnait_lab.study import Budget, Findings, Metrics, Study, Verdict
 
 PATCH, SIDE, DIM, HEADS = 2, 4, 48, 4  # 8 x 8 pixels are 4 x 4 patches
@@ -74,7 +74,7 @@ class Patches(nn.Conv2d):
         return super().forward(images).flatten(2).mT
 
 
-class Viewer(Reader):
+class Viewer(Stack):
     """Images (B, h, w) -> logits (B, 10), of the mean over unmasked patches."""
 
     def __init__(self, variant: str) -> None:

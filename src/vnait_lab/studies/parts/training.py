@@ -13,10 +13,11 @@ from vnait.positions.building import build
 from vnait.positions.injection import Injection
 from vnait.positions.method import Method
 from vnait_lab.study import Metrics
+from vnait_lab.suites.together import minimize
 
 
-class Reader(nn.Module):
-    """Tokens (B, T) -> outputs (B, T, outputs): vectors, a positional method, encoder blocks, a linear layer.
+class Stack(nn.Module):
+    """What reads tokens: vectors, a positional method, encoder blocks, and a linear layer `read`.
 
     method    a name in `METHODS`, or a `Method`
     vectors   tokens of any shape -> vectors (B, T, dim); by default an embedding of `vocabulary` ids
@@ -24,9 +25,6 @@ class Reader(nn.Module):
     causal    every token sees itself and the tokens before it; `window` is how many in all
     mask      (B, T), True for real tokens
     places    (B, T, P), known places in place of counted ones
-
-    >>> Reader("rope", vocabulary=10, outputs=3)(torch.tensor([[1, 2, 3, 4]])).shape
-    torch.Size([1, 4, 3])
     """
 
     def __init__(
@@ -56,11 +54,6 @@ class Reader(nn.Module):
             dim=dim, num_heads=num_heads, intermediate=wide * dim, num_layers=num_layers, dropout=dropout
         )
         self.read = nn.Linear(dim, outputs)
-
-    def forward(
-        self, tokens: Tensor, mask: Tensor | None = None, places: Tensor | None = None
-    ) -> Float[Tensor, "B T outputs"]:
-        return self.read(self.states(tokens, mask, places)[-1])
 
     def pooled(
         self, tokens: Tensor, mask: Tensor | None = None, places: Tensor | None = None
@@ -96,6 +89,17 @@ class Reader(nn.Module):
         return inputs.x, inputs.injection, mask
 
 
+class Reader(Stack):
+    """Tokens -> outputs (B, T, outputs), one per token.
+
+    >>> Reader("rope", vocabulary=10, outputs=3)(torch.tensor([[1, 2, 3, 4]])).shape
+    torch.Size([1, 4, 3])
+    """
+
+    def forward(self, tokens: Tensor) -> Float[Tensor, "B T outputs"]:
+        return self.read(self.states(tokens)[-1])
+
+
 def descend(
     weights: Iterable[Tensor],
     loss: Callable[[int], Tensor],
@@ -115,11 +119,7 @@ def descend(
     assert steps >= 20, "OneCycle needs at least 2 of its steps for the rise"
     optimizer = torch.optim.AdamW(weights, lr=learning_rate, weight_decay=weight_decay)
     schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, learning_rate, total_steps=steps, pct_start=0.1)
-    for step in range(steps):
-        optimizer.zero_grad()
-        loss(step).backward()
-        optimizer.step()
-        schedule.step()
+    minimize(loss, optimizer, schedule, steps=steps)
 
 
 @torch.no_grad()
