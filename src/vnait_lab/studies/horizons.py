@@ -103,7 +103,7 @@ class Transformer(Stack):
             hours = now[:, None] + torch.arange(1 - past.shape[1], self.ahead + 1)
             hours = torch.randint_like(hours, DAY) if self.variant == "other phases" else hours
             hours = hours[..., None].float()
-        states = self.states((past - level)[..., None], places=hours)[-1]
+        states = self.states((past - level)[..., None], positions=hours)[-1]
         return level + self.read(states[:, -self.ahead :])[..., 0]
 
 

@@ -86,7 +86,7 @@ class Forecaster(Stack):
         self.knows = variant in ("times", "learned on times", "rope, times", "phases", "other times")
 
     def forward(self, values: Tensor, hours: Tensor) -> Tensor:
-        states = self.states(values[..., None], places=hours[..., None] if self.knows else None)
+        states = self.states(values[..., None], positions=hours[..., None] if self.knows else None)
         return values[:, -1] + self.read(states[-1][:, -1])[:, 0]
 
 

@@ -96,11 +96,11 @@ def residues(chain: Any) -> tuple[list[int], list[int], list[list[float]]]:
     )
 
 
-def noisy(contacts: Tensor, kept: float, false: float, random: Generator) -> Tensor:
-    """Noisy maps (..., T, T), symmetric: a share of the contacts, and a share of the other pairs."""
+def noisy(contacts: Tensor, recall: float, false: float, random: Generator) -> Tensor:
+    """Noisy maps (..., T, T), symmetric: a share `recall` of the contacts, and `false` of the other pairs."""
     draw = torch.rand(contacts.shape, generator=random).triu(1)
     draw = draw + draw.mT
-    return torch.where(contacts, draw < kept, draw < false).float()
+    return torch.where(contacts, draw < recall, draw < false).float()
 
 
 def placed(

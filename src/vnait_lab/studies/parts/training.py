@@ -19,12 +19,12 @@ from vnait_lab.suites.together import minimize
 class Stack(nn.Module):
     """What reads tokens: vectors, a positional method, encoder blocks, and a linear layer `read`.
 
-    method    a name in `METHODS`, or a `Method`
-    vectors   tokens of any shape -> vectors (B, T, dim); by default an embedding of `vocabulary` ids
-    wide      the width of the blocks' MLPs, in widths of the vectors
-    causal    every token sees itself and the tokens before it; `window` is how many in all
-    mask      (B, T), True for real tokens
-    places    (B, T, P), known places in place of counted ones
+    method      a name in `METHODS`, or a `Method`
+    vectors     tokens of any shape -> vectors (B, T, dim); by default an embedding of `vocabulary` ids
+    wide        the width of the blocks' MLPs, in widths of the vectors
+    causal      every token sees itself and the tokens before it; `window` is how many in all
+    mask        (B, T), True for real tokens
+    positions   (B, T, P), known positions in place of counted ones
     """
 
     def __init__(
@@ -56,33 +56,33 @@ class Stack(nn.Module):
         self.read = nn.Linear(dim, outputs)
 
     def pooled(
-        self, tokens: Tensor, mask: Tensor | None = None, places: Tensor | None = None
+        self, tokens: Tensor, mask: Tensor | None = None, positions: Tensor | None = None
     ) -> Float[Tensor, "B outputs"]:
         """The outputs of the mean over real tokens."""
-        states = self.states(tokens, mask, places)[-1]
+        states = self.states(tokens, mask, positions)[-1]
         if mask is None:
             return self.read(states.mean(1))
         return self.read((states * mask[..., None]).sum(1) / mask.sum(1, keepdim=True))
 
     def states(
-        self, tokens: Tensor, mask: Tensor | None = None, places: Tensor | None = None
+        self, tokens: Tensor, mask: Tensor | None = None, positions: Tensor | None = None
     ) -> list[Float[Tensor, "B T D"]]:
         """The input and the output of every block."""
-        return self.encoder.trace(*self._inputs(tokens, mask, places))
+        return self.encoder.trace(*self._inputs(tokens, mask, positions))
 
     def weights(self, tokens: Tensor) -> list[Float[Tensor, "B H T T"]]:
         """The attention weights of every block."""
         return self.encoder.weights(*self._inputs(tokens))
 
     def _inputs(
-        self, tokens: Tensor, mask: Tensor | None = None, places: Tensor | None = None
+        self, tokens: Tensor, mask: Tensor | None = None, positions: Tensor | None = None
     ) -> tuple[Tensor, Injection, Tensor]:
         """The encoder's input, the injection and the attention mask."""
         vectors = self.vectors(tokens)
         count = vectors.shape[1]
         if mask is None:
             mask = torch.ones(vectors.shape[:2], dtype=torch.bool)
-        inputs = self.method(vectors, mask, places)
+        inputs = self.method(vectors, mask, positions)
         if self.causal:
             seen = mask[:, None].expand(-1, count, -1).tril().triu(1 - (self.window or count))
             mask = seen | torch.eye(count, dtype=torch.bool)  # padding sees itself
