@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from pathlib import Path
 from statistics import fmean
 
@@ -43,6 +43,13 @@ def where(records: Iterable[Record], **facts: object) -> list[Record]:
     """The records with this `method` or `seed`, and with these facts about their data."""
     return [
         record for record in records if all(fact_of(record, name) == value for name, value in facts.items())
+    ]
+
+
+def among(records: Iterable[Record], **facts: Collection[object]) -> list[Record]:
+    """The records whose facts are among these."""
+    return [
+        record for record in records if all(fact_of(record, name) in values for name, values in facts.items())
     ]
 
 

@@ -15,7 +15,7 @@ from vnait.results.record import Record
 from vnait_lab import STUDIES
 from vnait_lab.page.parts import Section, difference, judge, mean, percent, prose, table
 from vnait_lab.page.suites import far
-from vnait_lab.records import BASELINES, by_method, by_seed, read, values_of, where
+from vnait_lab.records import BASELINES, among, by_method, by_seed, read, values_of, where
 from vnait_lab.runs import ahead
 from vnait_lab.runs.ablation import OF, TASKS
 from vnait_lab.runs.factorial import AS_METHODS, SCHEMES, SETS, SUITES, VNAIT
@@ -35,14 +35,13 @@ def with_methods(records: list[Record], suite: str) -> list[Record]:
     methods = read(suite)
     if suite == elastic.SUITE.name:
         counted = elastic.counted(elastic.SUITE.summary(methods))
-        records = [record for record in records if record.data["name"] in counted]
+        records = among(records, name=counted)
     runs = {(record.data["name"], record.seed) for record in records}
-    same = [
-        record
-        for record in methods
-        if record.method in AS_METHODS and (record.data["name"], record.seed) in runs
+    return records + [
+        replace(record, method=AS_METHODS[record.method])
+        for record in among(methods, method=AS_METHODS)
+        if (record.data["name"], record.seed) in runs
     ]
-    return records + [replace(record, method=AS_METHODS[record.method]) for record in same]
 
 
 def by_variant(records: list[Record], suite: str) -> Scores:
@@ -136,7 +135,7 @@ def lead(scores: Scores, parts: str, name: str) -> str:
 
 def of_ablation(records: list[Record]) -> Section:
     command = "python -m vnait_lab.runs.ablation"
-    on_tasks = [record for record in records if record.data["name"] in TASKS]
+    on_tasks = among(records, name=TASKS)
     verdicts = {
         f"The relation of e and s makes `{whole}` better, over {len(TASKS)} tasks of the length suite": ahead(
             by_method(on_tasks, far, (whole, without)), whole
@@ -145,13 +144,11 @@ def of_ablation(records: list[Record]) -> Section:
     }
     claims = judge(verdicts, command, source="000, section 3.6, relation")
     text = prose("ablation", command=command, table=ablated(on_tasks, TASKS))
-    further = [record for record in records if record.data["name"] not in TASKS]
+    further = among(records, name={*values_of(records, "name")} - {*TASKS})
     if further:
         more = values_of(further, "name")
         variants = values_of(where(further, name=more[0]), "method")
-        text += prose(
-            "ablation_more", table=ablated([record for record in further if record.method in variants], more)
-        )
+        text += prose("ablation_more", table=ablated(among(further, method=variants), more))
     return Section(text, claims)
 
 

@@ -17,7 +17,7 @@ from vnait.results.results import interval_of
 from vnait.train.baselines import FROZEN
 from vnait.train.run import PREFIX
 from vnait_lab.page.parts import Judged, Section, bounded, grid, prose, table
-from vnait_lab.records import BASELINES, values_of, where
+from vnait_lab.records import BASELINES, among, values_of, where
 from vnait_lab.rules import clear
 from vnait_lab.study import Verdict
 from vnait_lab.suites import few_labels
@@ -107,7 +107,7 @@ def differences(records: Sequence[Record], sets: Sequence[str], method: str = "v
     others = list(dict.fromkeys(row["against"] for row in pairs))
     names = [name for name in sets if any(row["set"] == name for row in pairs)]
     common = [name for name in names if all((name, rival) in gaps for rival in others)]
-    of_common = few_labels.paired([record for record in records if record.data["name"] in common], method)
+    of_common = few_labels.paired(among(records, name=common), method)
     gaps |= {("common", row["against"]): interval_of(row) for row in of_common if row["set"] is None}
     lines = [
         [rival, *(bounded(gaps.get((name, rival)), "+") for name in ("common", None, *names))]

@@ -18,7 +18,7 @@ from vnait_lab.page.parts import (
     table,
     with_commas,
 )
-from vnait_lab.records import by_seed, values_of, where
+from vnait_lab.records import among, by_seed, values_of, where
 from vnait_lab.runs import decoder, gaps, held_out
 from vnait_lab.suites import algorithmic, decoding, elastic, fillers, length, tasks
 from vnait_lab.suites.algorithms import ALGORITHMS
@@ -43,10 +43,7 @@ def of_length(records: list[Record]) -> Section:
 
 def of_held_out(records: list[Record]) -> Section:
     """Tasks of lengths that decided no choice, and those that did so later."""
-    new, seen = (
-        [record for record in records if record.data["name"] in names]
-        for names in (held_out.HELD_OUT, held_out.SEEN)
-    )
+    new, seen = (among(records, name=names) for names in (held_out.HELD_OUT, held_out.SEEN))
     claim = Judged(
         "The same on tasks written after the last change of `vnait` and before they were run",
         length.verdict(length.SUITE.summary(new), "vnait", tasks=tuple(held_out.HELD_OUT)),
@@ -115,7 +112,7 @@ def of_elastic(records: list[Record]) -> Section:
 def with_filler(records: list[Record], scores: list[Score], tokens: int) -> str:
     cells = {(score.method, score.task): f"{100 * score.mean(f'accuracy_{tokens}'):.0f}" for score in scores}
     counted = set(elastic.counted(scores))
-    counting = [record for record in records if record.data["name"] in counted]
+    counting = among(records, name=counted)
     lines: list[list[object]] = []
     for method in sorted({score.method for score in scores}, key=list(METHODS).index):
         by_method = where(counting, method=method)
@@ -184,7 +181,7 @@ def of_algorithms(records: list[Record]) -> Section:
         tasks=len(names),
         every=len(ALGORITHMS),
         run=run,
-        over_tasks=over_tasks(standings, [record for record in records if record.data["name"] in names]),
+        over_tasks=over_tasks(standings, among(records, name=names)),
         table=table(["task", "guessing", *methods], guessing),
     )
     return Section(text, [claim])
