@@ -123,10 +123,10 @@ def _run_studies(
 
 def _print_outcome(outcome: Outcome, out: Path, as_json: bool) -> None:
     if as_json:
-        verdicts = {method: [one.word, one.found] for method, one in outcome.verdicts.items()}
+        verdicts = {method: [verdict.word, verdict.summary] for method, verdict in outcome.verdicts.items()}
         print_json({"rows": outcome.rows, "verdicts": verdicts, "records": str(out)})
         return
     outcome.show()
     for method, verdict in outcome.verdicts.items():
-        print(f"{method}: {verdict.word}: {verdict.found}")
+        print(f"{method}: {verdict.word}: {verdict.summary}")
     print(f"records: {out}")

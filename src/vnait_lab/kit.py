@@ -5,9 +5,9 @@ Two modules, so that the imports of a study are two lines.
 
 from matplotlib.figure import Figure
 
-from vnait_lab.rules import above, ahead, at_most, below, decided, each, within
+from vnait_lab.rules import above, ahead, at_most, below, clear, decided, each, within
 from vnait_lab.studies.figures import Bars, Dots, Lines, Panel, figure
-from vnait_lab.studies.parts.training import Reader, descend
+from vnait_lab.studies.parts.training import Reader, Stack, descend
 from vnait_lab.study import listed
 
 __all__ = [
@@ -17,10 +17,12 @@ __all__ = [
     "Lines",
     "Panel",
     "Reader",
+    "Stack",
     "above",
     "ahead",
     "at_most",
     "below",
+    "clear",
     "decided",
     "descend",
     "each",

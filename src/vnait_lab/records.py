@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from pathlib import Path
 from statistics import fmean
 
@@ -28,20 +28,29 @@ def read(folder: str) -> list[Record]:
     paths = sorted((RECORDS / folder).rglob("records.jsonl"))
     last = {
         (
-            one.method,
-            one.seed,
-            one.run.get("steps"),
-            *map(one.data.get, ("name", "shots", "question")),
-        ): one
+            record.method,
+            record.seed,
+            record.run.get("steps"),
+            *map(record.data.get, ("name", "shots", "question")),
+        ): record
         for path in paths
-        for one in files.read(path)
+        for record in files.read(path)
     }
     return list(last.values())
 
 
 def where(records: Iterable[Record], **facts: object) -> list[Record]:
     """The records with this `method` or `seed`, and with these facts about their data."""
-    return [one for one in records if all(fact_of(one, name) == value for name, value in facts.items())]
+    return [
+        record for record in records if all(fact_of(record, name) == value for name, value in facts.items())
+    ]
+
+
+def among(records: Iterable[Record], **facts: Collection[object]) -> list[Record]:
+    """The records whose facts are among these."""
+    return [
+        record for record in records if all(fact_of(record, name) in values for name, values in facts.items())
+    ]
 
 
 def fact_of(record: Record, name: str) -> object:

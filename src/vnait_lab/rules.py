@@ -3,14 +3,16 @@
     decided   confirmed if a condition holds, else refuted; or conditional, or undecided, in between
     each      every case must hold; conditional if some do
     ahead     an interval of a difference against the smallest effect that matters
-    at_most   an interval of a ratio against a limit
+    clear     intervals of differences, all above a limit
+    at_most   intervals of losses or ratios, all at most at a limit
 
 The last argument is the summary: a verdict's key figures, which `study.listed` writes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 from vnait.shared.statistics import Interval
 from vnait_lab.study import Verdict
@@ -31,7 +33,7 @@ def decided(confirmed: bool, summary: str, *, refuted: bool | None = None, condi
 
 
 def each(
-    cases: Mapping[str, bool], summary: str, condition: str, *, join: str = " or ", undecided: bool = False
+    cases: Mapping[Any, bool], summary: str, condition: str, *, join: str = " or ", undecided: bool = False
 ) -> Verdict:
     """Confirmed if every case holds, refuted if none does, else conditional: `condition` with the good cases
     in place of {}. `undecided` says that, if none does, one still might.
@@ -39,10 +41,10 @@ def each(
     >>> each({"rope": True, "alibi": False}, "", "the positions are {}").condition
     'the positions are rope'
     """
-    good = [case for case, holds in cases.items() if holds]
-    if undecided and not good:
-        return Verdict("undecided", summary)
-    return Verdict.among(good, cases, summary, condition.format(join.join(good)))
+    good = [str(case) for case, holds in cases.items() if holds]
+    if good and len(good) < len(cases):
+        return Verdict("conditional", summary, condition.format(join.join(good)))
+    return decided(bool(good), summary, refuted=not undecided)
 
 
 def ahead(lead: Interval, least: float, summary: str) -> Verdict:
@@ -56,14 +58,26 @@ def ahead(lead: Interval, least: float, summary: str) -> Verdict:
     return decided(lead.sign > 0 and lead.mean >= least, summary, refuted=behind)
 
 
-def at_most(ratio: Interval, limit: float, summary: str) -> Verdict:
-    """Confirmed if an interval is at most `limit`, refuted if it is above, else undecided.
+def clear(leads: Iterable[Interval], summary: str, *, least: float = 0.0) -> Verdict:
+    """Confirmed if there are leads, and all above `least`, intervals included; refuted if one is below it.
 
-    >>> at_most(Interval(0.9, 0.85, 0.97), 0.95, "").word
+    >>> clear([Interval(0.3, 0.1, 0.5), Interval(0.1, -0.1, 0.3)], "").word
     'undecided'
     """
-    low, high = ratio.bounds
-    return decided(high <= limit, summary, refuted=low > limit)
+    leads = list(leads)
+    behind = any(below(lead, least) for lead in leads)
+    return decided(bool(leads) and all(above(lead, least) for lead in leads), summary, refuted=behind)
+
+
+def at_most(losses: Iterable[Interval], limit: float, summary: str) -> Verdict:
+    """Confirmed if every interval is at most `limit`, refuted if one is above, else undecided.
+
+    >>> at_most([Interval(0.9, 0.85, 0.97)], 0.95, "").word
+    'undecided'
+    """
+    bounds = [loss.bounds for loss in losses]
+    behind = any(low > limit for low, _ in bounds)
+    return decided(all(high <= limit for _, high in bounds), summary, refuted=behind)
 
 
 def above(interval: Interval, limit: float) -> bool:

@@ -168,7 +168,7 @@ def _ranked(
 def _judged(options: Options, verdict: Verdict) -> Verdict:
     """The verdict; undecided after a quick run, since the claims are about the full setting."""
     if options.quick:
-        return Verdict("undecided", f"{verdict.found}; --quick is a look and decides nothing")
+        return Verdict("undecided", f"{verdict.summary}; --quick is a look and decides nothing")
     return verdict
 
 

@@ -18,7 +18,7 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import metadata
 from inspect import getdoc
@@ -57,35 +57,13 @@ class Verdict:
     """The verdict on a claim, its key figures, and its condition if it is conditional."""
 
     word: Word
-    found: str
+    summary: str
     condition: str = ""
 
     def __post_init__(self) -> None:
         if self.word not in WORDS:
             raise ValueError(f"the verdict {self.word!r} is not known; take one of {', '.join(WORDS)}.")
         assert bool(self.condition) == (self.word == "conditional"), "only conditional has a condition"
-
-    @classmethod
-    def among(
-        cls, good: Collection[object], every: Collection[object], found: str, condition: str
-    ) -> Verdict:
-        """Confirmed if all are good, refuted if none is, else conditional (see `vnait_lab.rules.each`).
-
-        >>> Verdict.among(["a"], ["a", "b"], "1 of 2", "it is a").word
-        'conditional'
-        """
-        if good and len(good) == len(every):
-            return cls("confirmed", found)
-        return cls("conditional", found, condition) if good else cls("refuted", found)
-
-    @classmethod
-    def by_sign(cls, signs: Collection[int], found: str) -> Verdict:
-        """Of intervals that a claim needs above zero: confirmed if all are, refuted if one is below.
-
-        >>> Verdict.by_sign([1, 0], "").word
-        'undecided'
-        """
-        return cls("refuted" if -1 in signs else "confirmed" if {*signs} == {1} else "undecided", found)
 
 
 def listed(values: Mapping[str, float | Interval], form: str = "{:.2f}", *, join: str = ", ") -> str:
@@ -173,6 +151,11 @@ class Findings:
     def interval(self, variant: str, metric: str) -> Interval:
         """The mean with its 95 % interval over seeds."""
         return interval(self.values(variant, metric))
+
+    def bounds(self, variant: str, metric: str) -> Interval:
+        """Of a metric (mean, lowest, highest) per seed: the mean over seeds, and the widest bounds."""
+        rows = self.curve(variant, metric)
+        return Interval(float(rows[:, 0].mean()), float(rows[:, 1].min()), float(rows[:, 2].max()))
 
     def ratio(self, variant: str, against: str, metric: str) -> Interval:
         """The mean of `variant` over `against` with its 95 % interval, paired by seed."""
@@ -263,6 +246,7 @@ class Study:
     subject     one line
     smallest    the smallest effect that matters
     variants    name -> description, which is part of the runs' keys
+    full        what it may spend; by default one seed, and nothing drawn. `quick` is for a look
     run         (variant, seed, budget) -> metrics, on one core; depends on its arguments only
     draw        findings -> figure
     needs       variant -> requirements on the machine (see `missing`)
@@ -277,8 +261,8 @@ class Study:
     measure: str
     smallest: str
     variants: Mapping[str, str]
-    full: Budget
-    quick: Budget
+    full: Budget = Budget()
+    quick: Budget = Budget()
     controls: list[Control] = field(default_factory=list)
     claims: list[Claim] = field(default_factory=list)
     run: Callable[[str, int, Budget], Metrics] = _unwritten
@@ -467,7 +451,7 @@ def rows(studies: Sequence[Study], findings: Mapping[str, Findings]) -> list[dic
             "source": claim.source,
             "verdict": verdict.word,
             "condition": verdict.condition,
-            "found": verdict.found,
+            "found": verdict.summary,
         }
         for study in studies
         for claim in study.claims

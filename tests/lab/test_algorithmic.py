@@ -369,12 +369,12 @@ def test_the_verdict(rows: list[Score], word: str, said: str) -> None:
     """On invented scores."""
     found = verdict(rows, "m", tasks=("task 0", "task 1"))
     assert found.word == word
-    assert said in found.found
+    assert said in found.summary
 
 
 def test_the_verdict_asks_for_all_fifteen_tasks() -> None:
     rows = [*scores_of("m", 0.9), *scores_of("rope", 0.7)]
     found = verdict([replace(row, task="even_pairs") for row in rows], "m")
-    assert found.word == "undecided" and found.found.endswith(
+    assert found.word == "undecided" and found.summary.endswith(
         ", ".join([name for name in ALGORITHMS if name != "even_pairs"])
     )

@@ -111,6 +111,6 @@ def test_the_page_has_each_choice_with_its_effect():
     shown = of_choices(records(0.04))
     (claim,) = shown.claims
     assert claim.verdict.word == "refuted" and claim.statement.endswith("on trec, mr")
-    assert "tuned for frozen +4.0" in claim.found
+    assert "tuned for frozen +4.0" in claim.summary
     assert "| vectors | frozen | tuned | +4.0 [4.0, 4.0] | +4.0 [4.0, 4.0] | +4.0 [4.0, 4.0] |" in shown.text
     assert all(f"| {factor} |" in shown.text for factor in FACTORS)

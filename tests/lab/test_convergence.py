@@ -67,12 +67,12 @@ def test_a_run_that_was_stopped_has_no_verdict():
     assert verdict([one for one in found if one.run["steps"] < 100], "vnait").word == "undecided"
     half = [one for one in found if one.seed < 2 or one.run["steps"] < 100]
     assert of_convergence(half).text == of_convergence([one for one in found if one.seed < 2]).text
-    assert verdict(half, "vnait").found == verdict([one for one in found if one.seed < 2], "vnait").found
+    assert verdict(half, "vnait").summary == verdict([one for one in found if one.seed < 2], "vnait").summary
 
 
 def test_a_method_is_not_faster_by_having_less_to_reach():
     """Those that stay at .4 need as many steps to .4 as `vnait`, which goes on to .8."""
     stay = [replace(one, metrics={"accuracy": 0.4}) if one.method != "vnait" else one for one in records(100)]
     found = verdict(stay, "vnait")
-    assert found.word == "undecided" and "1.00 [1.00, 1.00] times" in found.found
+    assert found.word == "undecided" and "1.00 [1.00, 1.00] times" in found.summary
     assert len(curves(stay)) == 3 * len(METHODS_RUN)

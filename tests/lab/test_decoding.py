@@ -275,7 +275,7 @@ def test_ranks_are_by_task_and_equals_share_one() -> None:
 def test_the_verdict(fars: dict[str, list[float]], seeds: int, word: str, said: str) -> None:
     found = verdict(scores_of(fars, seeds), "m", tasks=("task 0", "task 1"))
     assert found.word == word
-    assert said in found.found
+    assert said in found.summary
 
 
 def test_the_verdict_asks_for_a_task_that_all_have_run_and_for_all_ten() -> None:
@@ -286,7 +286,7 @@ def test_the_verdict_asks_for_a_task_that_all_have_run_and_for_all_ten() -> None
     ]
     assert verdict(rows, "m") == Verdict("undecided", "no task was run by all methods")
     found = verdict([replace(row, task="copy") for row in rows], "m")
-    assert found.word == "undecided" and found.found.endswith(
+    assert found.word == "undecided" and found.summary.endswith(
         ", ".join(name for name in QUESTIONS if name != "copy")
     )
 

@@ -22,13 +22,13 @@ from vnait_lab.suites.fillers import (
     OPEN,
     ORACLES,
     TASKS,
-    VOCABULARY,
     WORDS,
     M,
     condensed,
 )
 from vnait_lab.suites.length import Setting
 from vnait_lab.suites.suite import Score
+from vnait_lab.suites.tasks import VOCABULARY
 
 MASK = torch.tensor([[True] * 5, [False, True, True, True, False]])
 
@@ -157,7 +157,7 @@ CONTROLS = [score("vnait-uniform", "middle", 0.6), score("vnait-uniform", "middl
 )
 def test_the_verdict(scores: list[Score], word: str, found: str) -> None:
     verdict = elastic.verdict(scores, "vnait")
-    assert verdict.word == word and found in verdict.found
+    assert verdict.word == word and found in verdict.summary
 
 
 # --- The coordinates

@@ -99,7 +99,7 @@ def test_only_what_both_have_is_compared():
 
 
 def pair(verdict: Verdict) -> tuple[str, str]:
-    return verdict.word, verdict.found
+    return verdict.word, verdict.summary
 
 
 def judged(found: list[Record]) -> tuple[str, str]:

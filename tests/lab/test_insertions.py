@@ -102,7 +102,7 @@ def test_the_verdict_compares_with_the_best_method_of_the_raw_index() -> None:
     ]
     own = [record_of("vnait", seed, 0.9, 0.89) for seed in range(4)]
     found = verdict([*rivals, *own], "vnait", ["more"], 1 / 3)
-    assert found.word == "confirmed" and found.found.startswith("1.0 points, rope 31.5;")
+    assert found.word == "confirmed" and found.summary.startswith("1.0 points, rope 31.5;")
     assert verdict([*rivals, *own], "vnait", ["more"], 0.01).word == "refuted"
     worse = [record_of("vnait", seed, 0.9, 0.7) for seed in range(4)]
     assert verdict([*rivals, *worse], "vnait", ["more"], 1 / 3).word == "refuted"

@@ -16,6 +16,7 @@ from vnait_lab.kit import (
     ahead,
     at_most,
     below,
+    clear,
     decided,
     each,
     figure,
@@ -62,7 +63,7 @@ def test_parts_are_registered_in_order() -> None:
     assert study.run("a", 3, study.quick) == {"x": 3.0}
     assert [claim.statement for claim in study.claims] == ["claim 0", "claim 1", "claim 2"]
     assert study.verdict(judge, FINDINGS).word == "confirmed"
-    assert "did not fail: it fails" in study.verdict(judge, FINDINGS.replaced("b", "a")).found
+    assert "did not fail: it fails" in study.verdict(judge, FINDINGS.replaced("b", "a")).summary
     assert toy().claims == [], "studies share no lists"
     with pytest.raises(NotImplementedError, match=r"decorate one with @STUDY\.runs or \.draws"):
         study.draw(FINDINGS)
@@ -128,9 +129,13 @@ def test_ahead(lead: Interval, word: str) -> None:
 
 
 def test_intervals_against_limits() -> None:
-    assert at_most(Interval(0.9, 0.85, 0.95), 0.95, "").word == "confirmed"
-    assert at_most(Interval(0.9, 0.951, 0.99), 0.95, "").word == "refuted"
-    assert at_most(Interval(0.9, None, None), 0.95, "").word == "confirmed"
+    assert at_most([Interval(0.9, 0.85, 0.95)], 0.95, "").word == "confirmed"
+    assert at_most([Interval(0.9, 0.951, 0.99)], 0.95, "").word == "refuted"
+    assert at_most([Interval(0.9, None, None)], 0.95, "").word == "confirmed"
+    assert at_most([Interval(0.9, 0.85, 0.95), Interval(0.9, 0.85, 0.96)], 0.95, "").word == "undecided"
+    assert clear([Interval(0.3, 0.1, 0.5), Interval(0.3, 0.2, 0.4)], "").word == "confirmed"
+    assert clear([Interval(0.3, 0.1, 0.5), Interval(-0.3, -0.4, -0.2)], "").word == "refuted"
+    assert clear([Interval(0.3, 0.1, 0.5)], "", least=0.2).word == "undecided" == clear([], "").word
     few = Interval(0.0, None, None)
     assert not (above(few, -1) or below(few, 1) or within(few, 1)), "two seeds exclude nothing"
     assert within(Interval(0, -0.9, 0.9), 1) and not within(Interval(0, -1.0, 0.9), 1)

@@ -114,9 +114,9 @@ def test_what_did_not_run_is_undecided(monkeypatch: pytest.MonkeyPatch) -> None:
         "the judge asked for it"
     )
     needing = replace(STUDY, needs={"without": "data:letters"})
-    assert "set VNAIT_DATA to a folder that has letters" in needing.verdict(STUDY.claims[0], without).found
+    assert "set VNAIT_DATA to a folder that has letters" in needing.verdict(STUDY.claims[0], without).summary
     needing = replace(STUDY, needs={"without": "package:no-such-package"})
-    assert "pip install no-such-package" in needing.verdict(STUDY.claims[0], without).found
+    assert "pip install no-such-package" in needing.verdict(STUDY.claims[0], without).summary
 
 
 def test_a_missing_need_leaves_the_arm_out(tmp_path: Path) -> None:

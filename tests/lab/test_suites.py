@@ -333,12 +333,12 @@ def test_the_verdict(rows: list[Score], word: str, said: str) -> None:
     """On invented scores: tasks that others tried and no method learned do not count."""
     found = verdict(rows, "m", tasks=sorted({row.task for row in rows}))
     assert found.word == word
-    assert said in found.found
+    assert said in found.summary
 
 
 def test_the_verdict_asks_for_all_tasks() -> None:
     found = verdict([scores("m", "half", 1.0, 1.0), scores("n", "order", 1.0, 0.5)], "m")
-    assert found.word == "undecided" and found.found.endswith(
+    assert found.word == "undecided" and found.summary.endswith(
         ", ".join(name for name in TASKS if name != "half")
     )
 

@@ -61,7 +61,7 @@ def pages() -> dict[Path, str]:
 
 def studies(written: Sequence[Section]) -> str:
     rows = [
-        [claim.statement, claim.verdict.word, claim.found, f"`{claim.command}`"]
+        [claim.statement, claim.verdict.word, claim.summary, f"`{claim.command}`"]
         for part in written
         for claim in part.claims
     ]

@@ -118,4 +118,4 @@ def path(test: str) -> str:
 def line(claim: Judged) -> list[object]:
     figure = f", [figure](../studies/records/{claim.figure})" if claim.figure else ""
     seeds = claim.seeds or ""
-    return [claim.statement, claim.verdict.word, claim.found, seeds, f"`{claim.command}`{figure}"]
+    return [claim.statement, claim.verdict.word, claim.summary, seeds, f"`{claim.command}`{figure}"]

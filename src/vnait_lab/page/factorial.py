@@ -15,7 +15,7 @@ from vnait.results.record import Record
 from vnait_lab import STUDIES
 from vnait_lab.page.parts import Section, difference, judge, mean, percent, prose, table
 from vnait_lab.page.suites import far
-from vnait_lab.records import BASELINES, by_method, by_seed, read, values_of, where
+from vnait_lab.records import BASELINES, among, by_method, by_seed, read, values_of, where
 from vnait_lab.runs import ahead
 from vnait_lab.runs.ablation import OF, TASKS
 from vnait_lab.runs.factorial import AS_METHODS, SCHEMES, SETS, SUITES, VNAIT
@@ -35,10 +35,13 @@ def with_methods(records: list[Record], suite: str) -> list[Record]:
     methods = read(suite)
     if suite == elastic.SUITE.name:
         counted = elastic.counted(elastic.SUITE.summary(methods))
-        records = [one for one in records if one.data["name"] in counted]
-    runs = {(one.data["name"], one.seed) for one in records}
-    same = [one for one in methods if one.method in AS_METHODS and (one.data["name"], one.seed) in runs]
-    return records + [replace(one, method=AS_METHODS[one.method]) for one in same]
+        records = among(records, name=counted)
+    runs = {(record.data["name"], record.seed) for record in records}
+    return records + [
+        replace(record, method=AS_METHODS[record.method])
+        for record in among(methods, method=AS_METHODS)
+        if (record.data["name"], record.seed) in runs
+    ]
 
 
 def by_variant(records: list[Record], suite: str) -> Scores:
@@ -132,7 +135,7 @@ def lead(scores: Scores, parts: str, name: str) -> str:
 
 def of_ablation(records: list[Record]) -> Section:
     command = "python -m vnait_lab.runs.ablation"
-    on_tasks = [one for one in records if one.data["name"] in TASKS]
+    on_tasks = among(records, name=TASKS)
     verdicts = {
         f"The relation of e and s makes `{whole}` better, over {len(TASKS)} tasks of the length suite": ahead(
             by_method(on_tasks, far, (whole, without)), whole
@@ -141,13 +144,11 @@ def of_ablation(records: list[Record]) -> Section:
     }
     claims = judge(verdicts, command, source="000, section 3.6, relation")
     text = prose("ablation", command=command, table=ablated(on_tasks, TASKS))
-    further = [one for one in records if one.data["name"] not in TASKS]
+    further = among(records, name={*values_of(records, "name")} - {*TASKS})
     if further:
         more = values_of(further, "name")
         variants = values_of(where(further, name=more[0]), "method")
-        text += prose(
-            "ablation_more", table=ablated([one for one in further if one.method in variants], more)
-        )
+        text += prose("ablation_more", table=ablated(among(further, method=variants), more))
     return Section(text, claims)
 
 
@@ -162,7 +163,7 @@ def ablated(records: Sequence[Record], tasks: Sequence[str]) -> str:
             if scores := by_seed(records, far, method=variant):
                 runs = where(records, method=variant)
                 complete = {*values_of(runs, "name")} == set(tasks)
-                each = [mean(far(one) for one in where(runs, name=task)) for task in tasks]
+                each = [mean(far(record) for record in where(runs, name=task)) for task in tasks]
                 minus = difference(scores, base) if variant != whole and complete else ""
                 lines.append([variant, len(scores), *each, minus])
     return table(["arm", "seeds", *tasks, "minus the whole"], lines)
@@ -179,11 +180,13 @@ def of_ablation_on_few_labels(records: list[Record]) -> Section:
             whole = whole_of.get(variant, first)
             line: list[object] = [variant]
             for name in sets:
-                scores, base = (by_seed(records, score_of, method=one, name=name) for one in (variant, whole))
+                scores, base = (
+                    by_seed(records, score_of, method=compared, name=name) for compared in (variant, whole)
+                )
                 minus = "" if variant == whole else difference(scores, base)
                 line += [len(scores), mean(scores.values()), minus]
             lines.append(line)
     heads = [head for name in sets for head in ("draws", name, "minus the whole")]
-    shots = " and ".join(map(str, sorted({one.data["shots"] for one in records})))
+    shots = " and ".join(map(str, sorted({record.data["shots"] for record in records})))
     text = prose("ablation_few_labels", shots=shots, sets=",".join(sets), table=table(["arm", *heads], lines))
     return Section(text)

@@ -17,7 +17,8 @@ from vnait.results.results import interval_of
 from vnait.train.baselines import FROZEN
 from vnait.train.run import PREFIX
 from vnait_lab.page.parts import Judged, Section, bounded, grid, prose, table
-from vnait_lab.records import BASELINES, values_of, where
+from vnait_lab.records import BASELINES, among, values_of, where
+from vnait_lab.rules import clear
 from vnait_lab.study import Verdict
 from vnait_lab.suites import few_labels
 from vnait_lab.suites.few_labels import QUICK, SHOTS, SPLITS
@@ -68,7 +69,9 @@ def section(
         differences=differences(at_quick, sets, method),
     )
     curves = few_labels.curves(records)
-    of_curves = [one for one in records if len(curves[str(one.data["name"]), one.method, one.seed]) > 1]
+    of_curves = [
+        record for record in records if len(curves[str(record.data["name"]), record.method, record.seed]) > 1
+    ]
     if where(of_curves, method=method):
         text += prose(
             "few_labels_more",
@@ -90,7 +93,10 @@ def heights(records: Sequence[Record], methods: Sequence[str], sets: Sequence[st
     """The score of every method on every set, of records with one number of labels."""
     scores = {(row["set"], row["method"]): interval_of(row) for row in few_labels.rows(records)}
     return grid(
-        "method", methods, {name: name for name in sets}, lambda one, name: bounded(scores.get((name, one)))
+        "method",
+        methods,
+        {name: name for name in sets},
+        lambda rival, name: bounded(scores.get((name, rival))),
     )
 
 
@@ -100,12 +106,12 @@ def differences(records: Sequence[Record], sets: Sequence[str], method: str = "v
     gaps = {(row["set"], row["against"]): interval_of(row) for row in pairs}
     others = list(dict.fromkeys(row["against"] for row in pairs))
     names = [name for name in sets if any(row["set"] == name for row in pairs)]
-    common = [name for name in names if all((name, other) in gaps for other in others)]
-    of_common = few_labels.paired([one for one in records if one.data["name"] in common], method)
+    common = [name for name in names if all((name, rival) in gaps for rival in others)]
+    of_common = few_labels.paired(among(records, name=common), method)
     gaps |= {("common", row["against"]): interval_of(row) for row in of_common if row["set"] is None}
     lines = [
-        [other, *(bounded(gaps.get((name, other)), "+") for name in ("common", None, *names))]
-        for other in others
+        [rival, *(bounded(gaps.get((name, rival)), "+") for name in ("common", None, *names))]
+        for rival in others
     ]
     return table(["method", ", ".join(common), "pooled", *names], lines)
 
@@ -135,7 +141,7 @@ def beside_pretrained(records: list[Record]) -> Section:
     )
     behind = [row for row in rows if row["set"] and interval_of(row).sign < 0]
     listed = ", ".join(f"{row['set']} ({row['against']} {bounded(interval_of(row), '+')})" for row in behind)
-    draws = ", ".join(f"{name} {len({one.seed for one in where(records, name=name)})}" for name in sets)
+    draws = ", ".join(f"{name} {len({record.seed for record in where(records, name=name)})}" for name in sets)
     text = prose(
         "few_labels_base",
         quick=QUICK,
@@ -155,7 +161,7 @@ def against_pretrained(rows: list[dict[str, Any]]) -> Verdict:
         for method, name in PRETRAINED.items()
         if method in pooled
     )
-    return Verdict.by_sign([pooled[FROZEN].sign], words)
+    return clear([pooled[FROZEN]], words)
 
 
 def smaller_parts(records: list[Record]) -> Section:

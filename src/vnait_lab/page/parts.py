@@ -31,9 +31,9 @@ class Judged:
     figure: str = ""  # a file in `RECORDS`
 
     @property
-    def found(self) -> str:
+    def summary(self) -> str:
         condition = self.verdict.condition
-        return f"if {condition}: {self.verdict.found}" if condition else self.verdict.found
+        return f"if {condition}: {self.verdict.summary}" if condition else self.verdict.summary
 
 
 @dataclass(frozen=True)

@@ -43,7 +43,7 @@ def judged(study: Study, findings: Findings) -> list[Judged]:
 
 def part(study: Study, findings: Findings, claims: list[Judged]) -> str:
     """One study: its verdicts, how it was made, its figure."""
-    lines = [[claim.statement, claim.source, claim.verdict.word, claim.found] for claim in claims]
+    lines = [[claim.statement, claim.source, claim.verdict.word, claim.summary] for claim in claims]
     failed = (
         "all failed" if all(control.fails(findings) for control in study.controls) else "did not all fail"
     )

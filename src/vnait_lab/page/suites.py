@@ -18,7 +18,7 @@ from vnait_lab.page.parts import (
     table,
     with_commas,
 )
-from vnait_lab.records import by_seed, values_of, where
+from vnait_lab.records import among, by_seed, values_of, where
 from vnait_lab.runs import decoder, gaps, held_out
 from vnait_lab.suites import algorithmic, decoding, elastic, fillers, length, tasks
 from vnait_lab.suites.algorithms import ALGORITHMS
@@ -43,10 +43,7 @@ def of_length(records: list[Record]) -> Section:
 
 def of_held_out(records: list[Record]) -> Section:
     """Tasks of lengths that decided no choice, and those that did so later."""
-    new, seen = (
-        [record for record in records if record.data["name"] in names]
-        for names in (held_out.HELD_OUT, held_out.SEEN)
-    )
+    new, seen = (among(records, name=names) for names in (held_out.HELD_OUT, held_out.SEEN))
     claim = Judged(
         "The same on tasks written after the last change of `vnait` and before they were run",
         length.verdict(length.SUITE.summary(new), "vnait", tasks=tuple(held_out.HELD_OUT)),
@@ -115,7 +112,7 @@ def of_elastic(records: list[Record]) -> Section:
 def with_filler(records: list[Record], scores: list[Score], tokens: int) -> str:
     cells = {(score.method, score.task): f"{100 * score.mean(f'accuracy_{tokens}'):.0f}" for score in scores}
     counted = set(elastic.counted(scores))
-    counting = [record for record in records if record.data["name"] in counted]
+    counting = among(records, name=counted)
     lines: list[list[object]] = []
     for method in sorted({score.method for score in scores}, key=list(METHODS).index):
         by_method = where(counting, method=method)
@@ -148,7 +145,7 @@ def by_gaps(records: list[Record], task: str) -> str:
     for source, ends in itertools.product(gaps.SOURCES, gaps.ENDS):
         runs = [where(records, method=f"{source}, {ends} ends, {gamma}", name=task) for gamma in gaps.GAMMAS]
         if any(runs):
-            lines.append([source, ends, *(scored(one, far) if one else "" for one in runs)])
+            lines.append([source, ends, *(scored(some, far) if some else "" for some in runs)])
     return table(["gaps", "ends", *(f"gamma_1 = {gamma}" for gamma in gaps.GAMMAS)], lines)
 
 
@@ -172,8 +169,7 @@ def of_algorithms(records: list[Record]) -> Section:
         source="000, section 4.2, unseen lengths",
     )
     cells = {
-        (one.task, one.method): f"{100 * one.mean('accuracy_far'):.0f} ({100 * one.mean('accuracy_40'):.0f})"
-        for one in scores
+        (score.task, score.method): far_and_near(score, "accuracy_far", "accuracy_40") for score in scores
     }
     guessing = [
         [task, f"{100 * ALGORITHMS[task].chance:.0f}", *(cells[task, method] for method in methods)]
@@ -185,10 +181,15 @@ def of_algorithms(records: list[Record]) -> Section:
         tasks=len(names),
         every=len(ALGORITHMS),
         run=run,
-        over_tasks=over_tasks(standings, [record for record in records if record.data["name"] in names]),
+        over_tasks=over_tasks(standings, among(records, name=names)),
         table=table(["task", "guessing", *methods], guessing),
     )
     return Section(text, [claim])
+
+
+def far_and_near(score: Score, far: str, near: str) -> str:
+    """Two shares in %, that at the training length in brackets."""
+    return f"{100 * score.mean(far):.0f} ({100 * score.mean(near):.0f})"
 
 
 def over_tasks(standings: list[Standing], records: list[Record]) -> str:
@@ -197,18 +198,18 @@ def over_tasks(standings: list[Standing], records: list[Record]) -> str:
     def past(record: Record) -> float:
         return fmean(record.metrics[f"accuracy_{symbols}"] for symbols in algorithmic.FAR)
 
-    seeds = {one.method: by_seed(records, past, method=one.method) for one in standings}
+    seeds = {standing.method: by_seed(records, past, method=standing.method) for standing in standings}
     levels = [name for name in standings[0].means if name.startswith("accuracy_far_")]
     lines = [
         [
-            one.method,
-            len(seeds[one.method]),
-            f"{100 * one.means['accuracy_40']:.1f}",
-            percent(seeds[one.method].values()),
-            *(f"{100 * one.means[name]:.1f}" for name in levels),
-            "-" if one.method == "vnait" else difference(seeds["vnait"], seeds[one.method]),
+            standing.method,
+            len(seeds[standing.method]),
+            f"{100 * standing.means['accuracy_40']:.1f}",
+            percent(seeds[standing.method].values()),
+            *(f"{100 * standing.means[name]:.1f}" for name in levels),
+            "-" if standing.method == "vnait" else difference(seeds["vnait"], seeds[standing.method]),
         ]
-        for one in standings
+        for standing in standings
     ]
     heads = [name.removeprefix("accuracy_far_") for name in levels]
     return table(["method", "seeds", "40", "60 to 500", *heads, "vnait minus it"], lines)
@@ -228,19 +229,16 @@ def of_decoding(records: list[Record]) -> Section:
         source="000, section 5.2, decoders",
     )
     names = list(dict.fromkeys(score.task for score in scores))
-    cells = {
-        (one.task, one.method): f"{100 * one.mean('exact_far'):.0f} ({100 * one.mean('exact_near'):.0f})"
-        for one in scores
-    }
+    cells = {(score.task, score.method): far_and_near(score, "exact_far", "exact_near") for score in scores}
     lines = [
         [
-            one.method,
-            one.seeds,
-            f"{one.means['mrr']:.2f}",
-            f"{100 * one.means['exact_far']:.1f}",
-            *(cells[task, one.method] for task in names),
+            standing.method,
+            standing.seeds,
+            f"{standing.means['mrr']:.2f}",
+            f"{100 * standing.means['exact_far']:.1f}",
+            *(cells[task, standing.method] for task in names),
         ]
-        for one in standings
+        for standing in standings
     ]
     run = records[0].run
     text = prose(
@@ -260,8 +258,8 @@ def of_decoders(records: list[Record]) -> Section:
     for name, method in itertools.product(values_of(records, "name"), decoder.COMPARED):
         metrics = [record.metrics for record in where(records, name=name, method=method)]
         if metrics:
-            means = (f"{fmean(one[f'far_{span}'] for one in metrics):.2f}" for span in spans)
-            ratio = fmean(one["far_512_1024"] / one["fresh_512_1024"] for one in metrics)
+            means = (f"{fmean(values[f'far_{span}'] for values in metrics):.2f}" for span in spans)
+            ratio = fmean(values["far_512_1024"] / values["fresh_512_1024"] for values in metrics)
             lines.append([name, method, len(metrics), *means, f"{ratio:.2f}"])
     run = records[0].run
     heads = ["text", "method", "seeds", *(span.replace("_", " to ") for span in spans), "last / fresh"]

@@ -82,11 +82,13 @@ def by_insertion(records: list[Record]) -> str:
     ran = values_of(records, "method")
     order = [*insertions.METHODS_RUN, *sorted({*ran} - {*insertions.METHODS_RUN})]
     lines: list[list[object]] = []
-    for method in (one for one in order if one in ran):
+    for method in (name for name in order if name in ran):
         runs = where(records, method=method)
         name = method if method == insertions.FILTERED or not reads_words(method) else f"{method} *"
-        scores = [percent(one.metrics[f"accuracy_{kind}"] for one in runs) for kind in kinds]
-        lines.append([name, len(runs), *scores, percent((insertions.drop(one, "more") for one in runs), "+")])
+        scores = [percent(record.metrics[f"accuracy_{kind}"] for record in runs) for kind in kinds]
+        lines.append(
+            [name, len(runs), *scores, percent((insertions.drop(record, "more") for record in runs), "+")]
+        )
     return table(["method", "draws", *kinds, "clean minus more"], lines)
 
 
@@ -256,14 +258,14 @@ def of_replies(records: list[Record]) -> Section:
     }
     claims = judge(verdicts, command, source="001, robustness")
     lines: list[list[object]] = []
-    for method, task in dict.fromkeys((one.method, str(one.data["name"])) for one in records):
+    for method, task in dict.fromkeys((record.method, str(record.data["name"])) for record in records):
         runs = where(records, method=method, name=task)
         name = f"{method} *" if reads_words(method) else method
-        scores = [percent(one.metrics[f"accuracy_{test}"] for one in runs) for test in replies.TESTS]
+        scores = [percent(record.metrics[f"accuracy_{test}"] for record in runs) for test in replies.TESTS]
         losses = ["", ""]
         if task == replies.TASK:
             lost = (replies.lost(records, method, f"{kind}_more") for kind in replies.KINDS)
-            losses = [percent(one.values(), "+") for one in lost]
+            losses = [percent(loss.values(), "+") for loss in lost]
         lines.append([task if task == insertions.FILTERED else name, len(runs), *scores, *losses])
     tests = [test.replace("_", ", ") for test in replies.TESTS]
     text = prose(

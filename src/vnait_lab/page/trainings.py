@@ -26,7 +26,7 @@ def of_choices(records: list[Record]) -> Section:
     """Which of the papers' choices matter."""
     command = "VNAIT_DATA=DIR python -m vnait_lab.runs.choices"
     shots = choices.SHOTS
-    drawn = {str(one.data["name"]) for one in records if one.method in choices.design()}
+    drawn = {str(record.data["name"]) for record in records if record.method in choices.design()}
     sets = [name for name in SETS if name in drawn]
     claim = Judged(
         f"With {shots} labels per class none of the papers' choices of layers, width, activation, "
@@ -73,7 +73,7 @@ def by_steps(records: list[Record]) -> str:
     lines: list[list[object]] = []
     for method, draws in curves.items():
         scores = [percent(curve[steps] for curve in draws) for steps in convergence.STEPS]
-        needed = [convergence.steps_to(convergence.ENOUGH * max(one.values()), one) for one in draws]
+        needed = [convergence.steps_to(convergence.ENOUGH * max(curve.values()), curve) for curve in draws]
         lines.append([method, *scores, round(2 ** (sum(needed) / len(needed)))])
     return table(["method", *(f"{steps} steps" for steps in convergence.STEPS), "steps to 95 %"], lines)
 
@@ -81,7 +81,7 @@ def by_steps(records: list[Record]) -> str:
 def of_self_supervision(records: list[Record]) -> Section:
     """Few labels after learning from texts without labels."""
     command = "VNAIT_DATA=DIR python -m vnait_lab.runs.self_supervision"
-    shots, questions = self_supervision.SHOTS, {one: one for one in self_supervision.QUESTIONS}
+    shots, questions = self_supervision.SHOTS, {question: question for question in self_supervision.QUESTIONS}
     sets = values_of(records, "name")
     verdicts = {
         f"On {name} `vnait` with {shots} labels per class is better by a point or more if it has first "
@@ -110,13 +110,15 @@ def of_fine_tuning(records: list[Record]) -> Section:
     )
     methods = values_of(records, "method")
     others = [method for method in methods if method != BASE_POSITIONS]
-    drawn = sorted({(str(one.data["name"]), int(one.data["shots"])) for one in records})
+    drawn = sorted({(str(record.data["name"]), int(record.data["shots"])) for record in records})
     lines: list[list[object]] = []
     for name, shots in drawn:
         scores = by_method(records, score_of, methods, name=name, shots=shots)
         base = scores[BASE_POSITIONS]
         minus = [difference(scores[method], base) for method in others if scores[method]]
-        lines.append([name, shots, len(base), *(percent(one.values()) for one in scores.values()), *minus])
+        lines.append(
+            [name, shots, len(base), *(percent(values.values()) for values in scores.values()), *minus]
+        )
     run = max((record.run for record in records), key=lambda run: int(run["max_length"]))
     heads = ["set", "labels per class", "seeds", *methods, *(f"{method} minus own" for method in others)]
     text = prose("fine_tuning", run=run, command=command, table=table(heads, lines))
@@ -124,7 +126,7 @@ def of_fine_tuning(records: list[Record]) -> Section:
     names = ", ".join(dict.fromkeys(name for name, _ in drawn))
     verdicts = {
         f"Fine-tuned on few labels, a pretrained BERT is better with `vnait-warp` than with {with_what}, "
-        f"pooled over {names}": ahead({one: pooled[one] for one in ("vnait-warp", *rivals)}, "vnait-warp")
+        f"pooled over {names}": ahead({name: pooled[name] for name in ("vnait-warp", *rivals)}, "vnait-warp")
         for with_what, rivals in (
             ("its own positions", [BASE_POSITIONS]),
             ("`rope` or `alibi`", ["rope", "alibi"]),

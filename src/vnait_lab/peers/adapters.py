@@ -16,7 +16,28 @@ from vnait_lab.peers import formulas
 LAST = 48  # tokens at the end of a long text whose bias is observed
 
 
-class Plain(Probe):
+class Peer(Probe):
+    """A part of another library; none of them takes a shift."""
+
+    def forward(
+        self,
+        vectors: Tensor,
+        mask: Tensor,
+        positions: Tensor | None = None,
+        *,
+        shift: Tensor | None = None,
+        tokens: Tensor | None = None,
+    ) -> Observation:
+        return self.observed(vectors, mask, positions, tokens)
+
+    def observed(
+        self, vectors: Tensor, mask: Tensor, positions: Tensor | None, tokens: Tensor | None
+    ) -> Observation:
+        """What `Probe` asks for, at these positions, of these tokens."""
+        raise NotImplementedError
+
+
+class Plain(Peer):
     """Plain attention around a part of another library, which overrides one of three methods."""
 
     def __init__(self, size: Size) -> None:
@@ -35,14 +56,8 @@ class Plain(Probe):
         """(B or 1, H, last or 1, T): of the last queries and all keys."""
         return None
 
-    def forward(
-        self,
-        vectors: Tensor,
-        mask: Tensor,
-        positions: Tensor | None = None,
-        *,
-        shift: Tensor | None = None,
-        tokens: Tensor | None = None,
+    def observed(
+        self, vectors: Tensor, mask: Tensor, positions: Tensor | None, tokens: Tensor | None
     ) -> Observation:
         added = self.added(vectors, mask, positions)
         x = vectors if added is None else (vectors + added).to(vectors.dtype)
@@ -161,7 +176,7 @@ class XBias(Biased):
         return bias if bias.ndim == 4 else bias[None]
 
 
-class XWrapper(Probe):
+class XWrapper(Peer):
     """A TransformerWrapper of one layer; vectors go in by `sum_embeds`."""
 
     def __init__(self, size: Size, **settings: Any) -> None:
@@ -169,14 +184,8 @@ class XWrapper(Probe):
         layers = xt().Encoder(dim=size.dim, depth=1, heads=size.num_heads, **settings)
         self.model = xt().TransformerWrapper(num_tokens=2, max_seq_len=size.max_length, attn_layers=layers)
 
-    def forward(
-        self,
-        vectors: Tensor,
-        mask: Tensor,
-        positions: Tensor | None = None,
-        *,
-        shift: Tensor | None = None,
-        tokens: Tensor | None = None,
+    def observed(
+        self, vectors: Tensor, mask: Tensor, positions: Tensor | None, tokens: Tensor | None
     ) -> Observation:
         ids = torch.zeros(vectors.shape[:2], dtype=torch.long)
         start = mask.long().argmax(-1) if _padded_left(mask) else None
@@ -185,10 +194,10 @@ class XWrapper(Probe):
 
     def without_method(self, vectors: Tensor, mask: Tensor) -> Tensor:
         layers = self.model.attn_layers
-        own = layers.rel_pos, layers.rotary_pos_emb
+        parts = layers.rel_pos, layers.rotary_pos_emb
         layers.rel_pos = layers.rotary_pos_emb = None
         out = self(vectors, mask).out
-        layers.rel_pos, layers.rotary_pos_emb = own
+        layers.rel_pos, layers.rotary_pos_emb = parts
         return out
 
 
@@ -264,7 +273,7 @@ def _bert_config(size: Size, attention: str) -> Any:
     )
 
 
-class BertTable(Probe):
+class BertTable(Peer):
     """BertModel of one layer; vectors go in by `inputs_embeds`, positions by `position_ids`."""
 
     def __init__(self, size: Size) -> None:
@@ -273,14 +282,8 @@ class BertTable(Probe):
 
         self.model = BertModel(_bert_config(size, "sdpa"), add_pooling_layer=False)
 
-    def forward(
-        self,
-        vectors: Tensor,
-        mask: Tensor,
-        positions: Tensor | None = None,
-        *,
-        shift: Tensor | None = None,
-        tokens: Tensor | None = None,
+    def observed(
+        self, vectors: Tensor, mask: Tensor, positions: Tensor | None, tokens: Tensor | None
     ) -> Observation:
         if positions is None and _padded_left(mask):
             positions = (mask.long().cumsum(-1) - 1).clamp(min=0)[..., None]  # as users do for left padding
@@ -299,7 +302,7 @@ class BertTable(Probe):
         return self(vectors, mask).out
 
 
-class BertBias(Probe):
+class BertBias(Peer):
     """BertEncoder of one layer with ALiBi as `position_bias`."""
 
     def __init__(self, size: Size, *, attention: str) -> None:
@@ -309,14 +312,8 @@ class BertBias(Probe):
         self.encoder = BertEncoder(_bert_config(size, attention))
         self.slopes = formulas.slopes(size.num_heads)
 
-    def forward(
-        self,
-        vectors: Tensor,
-        mask: Tensor,
-        positions: Tensor | None = None,
-        *,
-        shift: Tensor | None = None,
-        tokens: Tensor | None = None,
+    def observed(
+        self, vectors: Tensor, mask: Tensor, positions: Tensor | None, tokens: Tensor | None
     ) -> Observation:
         if tokens is not None:
             vectors, mask = vectors[:, tokens], mask[:, tokens]

@@ -144,8 +144,8 @@ def _nape(probe: Any, at: Rows) -> Expected:
     def value(head: int, query: list[float], score: float, d: int) -> float:
         if head < heads // 2:
             return score - abs(d) / (head + 1)
-        own = head - heads // 2
-        b, c = (sum(q * w for q, w in zip(query, part[own], strict=True)) for part in (beta, gamma))
+        number = head - heads // 2
+        b, c = (sum(q * w for q, w in zip(query, part[number], strict=True)) for part in (beta, gamma))
         size = math.log(len(at) + 1)
         return score * (1 + math.log1p(math.exp(b)) * size ** (2 * math.tanh(c)))
 
@@ -216,10 +216,10 @@ def _prefix(probe: Any, at: Rows) -> Expected:
     return _bias(probe, at, number)
 
 
-def _two_halves(one: Callable[[int], float], other: Callable[[int], float], base: float) -> Formula:
+def _two_halves(first: Callable[[int], float], second: Callable[[int], float], base: float) -> Formula:
     def formula(probe: Any, at: Rows) -> Expected:
         half = _dim(probe) // 2
-        return _added(at, lambda i: sinusoid(one(i), half, base) + sinusoid(other(i), half, base))
+        return _added(at, lambda i: sinusoid(first(i), half, base) + sinusoid(second(i), half, base))
 
     return formula
 
@@ -290,7 +290,7 @@ FORMULAS: dict[str, Formula] = {
     "kerple": _kerple,
     "fire": _fire,
     "cable": lambda probe, at: _bias(
-        probe, at, lambda head, one, other: -abs(at[one][head] - at[other][head])
+        probe, at, lambda head, query, key: -abs(at[query][head] - at[key][head])
     ),
     "cope": _cope,
     "scale-invariant": _scale_invariant,

@@ -155,23 +155,23 @@ PEERS: dict[str, Subject] = {
 
 def by_name() -> dict[str, Callable[[], list[Subject]]]:
     """Each of `PEERS`, all of a library, and "peers": those that are installed."""
-    one = {name: partial(_installed, name, [peer]) for name, peer in PEERS.items()}
+    single = {name: partial(_installed, name, [peer]) for name, peer in PEERS.items()}
     library = {
         name: partial(_installed, name, [peer for peer in PEERS.values() if _library(peer.name) == name])
         for name in LIBRARIES
     }
-    return {"peers": _all_installed, **library, **one}
+    return {"peers": _all_installed, **library, **single}
 
 
 def _all_installed() -> list[Subject]:
     return [peer for peer in PEERS.values() if find_spec(LIBRARIES[_library(peer.name)]) is not None]
 
 
-def _installed(name: str, found: list[Subject]) -> list[Subject]:
+def _installed(name: str, subjects: list[Subject]) -> list[Subject]:
     library = _library(name)
     if find_spec(LIBRARIES[library]) is None:
         raise InputError(f"{name} needs {library}, which is not installed; run: pip install 'vnait[peers]'")
-    return found
+    return subjects
 
 
 def _library(name: str) -> str:

@@ -27,6 +27,7 @@ from vnait.shared.processes import one_thread
 from vnait.train.predict import Fitted
 from vnait.train.run import Run
 from vnait_lab.records import points
+from vnait_lab.rules import clear
 from vnait_lab.study import Verdict
 from vnait_lab.suites.suite import Suite
 
@@ -83,7 +84,7 @@ def show_progress(done: int, total: int, record: Record | None) -> None:
 
 
 def print_verdict(name: str, verdict: Verdict) -> None:
-    print(f"{name}: {verdict.word}: {verdict.found}")
+    print(f"{name}: {verdict.word}: {verdict.summary}")
 
 
 def run_suite(
@@ -175,4 +176,4 @@ def ahead(scores: Mapping[str, Mapping[int, float]], method: str) -> Verdict:
     """
     leads = {name: points(scores[method], rival) for name, rival in scores.items() if name != method}
     words = ", ".join(f"{name} {lead.written('{:+.1f}')}" for name, lead in leads.items())
-    return Verdict.by_sign([lead.sign for lead in leads.values()], f"{method} minus the others: {words}")
+    return clear(leads.values(), f"{method} minus the others: {words}")

@@ -30,6 +30,7 @@ from vnait.results.record import Record
 from vnait.shared.statistics import Interval, interval
 from vnait.train.run import Run
 from vnait_lab.records import path_of
+from vnait_lab.rules import decided, within
 from vnait_lab.runs import data_folder, parser, register, run_plans
 from vnait_lab.study import Verdict
 from vnait_lab.suites.few_labels import SETS, plan_of, score_of
@@ -153,11 +154,9 @@ def verdict(records: Sequence[Record]) -> Verdict:
         f"{FACTORS[factor][1]} for {FACTORS[factor][0]} {effect.times(100).written('{:+.1f}')}"
         for factor, effect in sorted(every.items(), key=lambda item: -abs(item[1].mean))
     )
+    small = all(within(effect, ENOUGH) for effect in every.values())
     ends = [effect.bounds for effect in every.values()]
-    if any(low >= ENOUGH or high <= -ENOUGH for low, high in ends):
-        return Verdict("refuted", words)
-    small = all(max(abs(low), abs(high)) < ENOUGH for low, high in ends)
-    return Verdict("confirmed" if small else "undecided", words)
+    return decided(small, words, refuted=any(low >= ENOUGH or high <= -ENOUGH for low, high in ends))
 
 
 def main() -> None:

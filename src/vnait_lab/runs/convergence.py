@@ -18,6 +18,7 @@ from vnait.results.record import Record
 from vnait.shared.statistics import Interval, interval
 from vnait.train.run import Run
 from vnait_lab.records import path_of
+from vnait_lab.rules import clear
 from vnait_lab.runs import data_folder, parser, run_plans
 from vnait_lab.study import Verdict
 from vnait_lab.suites.few_labels import plan_of
@@ -57,7 +58,8 @@ def verdict(records: Sequence[Record], method: str) -> Verdict:
     """The claim: on each set `method` needs fewer steps than every other to 95 % of the final accuracy of the
     worse of the two, paired by seed.
     """
-    every, signs, words = curves(records), [], []
+    every, words = curves(records), []
+    leads: list[Interval] = []
     for name in dict.fromkeys(name for name, _, _ in every):
         longer: dict[str, dict[int, float]] = {}
         for (where, rival, seed), curve in every.items():
@@ -69,13 +71,13 @@ def verdict(records: Sequence[Record], method: str) -> Verdict:
             return Verdict("undecided", f"{name}: {method} and another method were not both run to the end")
         doublings = {rival: interval(list(by_seed.values())) for rival, by_seed in longer.items()}
         nearest = min(doublings, key=lambda rival: doublings[rival].mean)
-        signs += [doubling.sign for doubling in doublings.values()]
+        leads += doublings.values()
         mean, low, high = doublings[nearest]
         factor = Interval(2**mean, *(None if end is None else 2**end for end in (low, high)))
         words.append(f"{name}: {nearest} needs {factor.written('{:.2f}')} times the steps")
-    if not signs:
+    if not leads:
         return Verdict("undecided", "no method ran with every number of steps")
-    return Verdict.by_sign(signs, "; ".join(words))
+    return clear(leads, "; ".join(words))
 
 
 def main() -> None:

@@ -31,7 +31,7 @@ from vnait_lab.records import path_of
 from vnait_lab.runs import parser, run_suite
 from vnait_lab.suites import algorithmic, elastic, length
 
-SUITES = {one.name: one for one in (length.SUITE, elastic.SUITE, algorithmic.SUITE)}
+SUITES = {suite.name: suite for suite in (length.SUITE, elastic.SUITE, algorithmic.SUITE)}
 VNAIT = ("vnait-uniform", "vnait")
 SCHEMES = ("none", "sinusoidal", "rope", "alibi", "t5", "fire", *VNAIT)
 PARTS = ("neighbours", "log n", "random")
@@ -96,7 +96,10 @@ def main() -> None:
         for scheme in options.schemes
     ]
     # What is a method has its records from the suite, and `none` has no places to draw.
-    without = {*AS_METHODS.values(), *(one for one in wanted if one.startswith("none: ") and "random" in one)}
+    without = {
+        *AS_METHODS.values(),
+        *(name for name in wanted if name.startswith("none: ") and "random" in name),
+    }
     tasks = options.tasks or [name for name in suite.tasks if not name.endswith("-oracle")]
     chosen = [name for name in wanted if name not in without]
     run_suite(suite, options, methods=chosen, tasks=tasks, path=path_of("factorial", suite.name))

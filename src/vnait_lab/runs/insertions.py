@@ -36,6 +36,7 @@ from vnait.results.record import Record, key_of
 from vnait.shared.statistics import interval, paired
 from vnait.train.fitting import fit
 from vnait_lab.records import path_of
+from vnait_lab.rules import clear
 from vnait_lab.runs import accuracy, data_folder, parser, recorded, run_each
 from vnait_lab.study import Verdict
 from vnait_lab.suites import few_labels
@@ -108,7 +109,7 @@ def typos(tokens: Tokens, random: Generator, *, letters: bool) -> Tokens:
 
 def mistaken(base: str, random: Generator) -> str:
     """Another base of DNA."""
-    return str(random.choice([other for other in "ACGT" if other != base]))
+    return str(random.choice([letter for letter in "ACGT" if letter != base]))
 
 
 def swapped(word: str, random: Generator) -> str:
@@ -191,7 +192,7 @@ def spared(
     lost, rival = (100 * fmean(losses.values()) for losses in (ours, its))
     part = "the latter" if share == 1 else f"{share:.2g} of the latter"
     words = f"{lost:.1f} points, {best} {rival:.1f}; {part} minus the former: {gain.written('{:+.1f}')}"
-    return Verdict.by_sign([gain.sign], words)
+    return clear([gain], words)
 
 
 def key(name: str, seed: int, variant: str) -> str:

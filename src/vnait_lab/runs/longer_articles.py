@@ -66,7 +66,7 @@ def verdict(records: Sequence[Record]) -> Verdict:
     scores = by_method(records, f"accuracy_{READ}", METHODS_RUN)
     lead = ahead(scores, "vnait")
     lost = points(scores["vnait"], by_seed(records, f"accuracy_{TRAINED}", method="vnait"))
-    words = f"{lead.found}; at {READ} minus at {TRAINED}: {lost.written('{:+.1f}')}"
+    words = f"{lead.summary}; at {READ} minus at {TRAINED}: {lost.written('{:+.1f}')}"
     if max(scores["none"].values()) > CHANCE:
         return Verdict("undecided", f"the control did not fail: {words}")
     return Verdict(lead.word, words)

@@ -161,7 +161,7 @@ def main() -> None:
     options = command.parse_args()
     folder = data_folder(command, f"the folder {SET}") / SET
     train, test = (
-        [one.lower().split()[:LONGEST] for one in read(folder / f"{part}.csv").texts]
+        [text.lower().split()[:LONGEST] for text in read(folder / f"{part}.csv").texts]
         for part in ("train", "test")
     )
     common = Counter(chain.from_iterable(train)).most_common(VOCABULARY)

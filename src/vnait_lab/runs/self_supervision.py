@@ -34,6 +34,7 @@ from vnait.train.models import from_vectors, new_model
 from vnait.train.run import Run
 from vnait.train.tasks.tags import IGNORED
 from vnait_lab.records import by_seed, path_of
+from vnait_lab.rules import decided
 from vnait_lab.runs import data_folder, parser, recorded, run_each
 from vnait_lab.study import Verdict
 from vnait_lab.suites.few_labels import plan_of, score_of
@@ -151,10 +152,9 @@ def verdict(records: Sequence[Record], name: str) -> Verdict:
         return Verdict("undecided", f"{name}: fewer than three draws of rows")
     means = {question: interval(values).times(100) for question, values in every.items()}
     words = "; ".join(f"after {question} {mean.written('{:+.1f}')}" for question, mean in means.items())
-    if any(mean.bounds[0] >= ENOUGH for mean in means.values()):
-        return Verdict("confirmed", words)
-    small = all(mean.bounds[1] < ENOUGH for mean in means.values())
-    return Verdict("refuted" if small else "undecided", words)
+    bounds = [mean.bounds for mean in means.values()]
+    small = all(high < ENOUGH for _, high in bounds)
+    return decided(any(low >= ENOUGH for low, _ in bounds), words, refuted=small)
 
 
 def key(name: str, seed: int, method: str, question: str) -> str:

@@ -29,6 +29,7 @@ from vnait.results.record import Record
 from vnait.shared.statistics import Interval
 from vnait.train.run import Run
 from vnait_lab.records import by_method, by_seed, path_of, points, where
+from vnait_lab.rules import clear
 from vnait_lab.runs import data_folder, parser, plan_of_words, print_verdict, run_plans
 from vnait_lab.study import Verdict
 
@@ -104,7 +105,7 @@ def verdict(records: Sequence[Record], name: str) -> Verdict:
     words += f"; from the order of the words: {gain.written('{:+.1f}')}"
     if gain.sign <= 0:
         return Verdict("undecided", words)
-    return Verdict.by_sign([points.sign for points in leads.values()], words)
+    return clear(leads.values(), words)
 
 
 def main() -> None:

@@ -42,11 +42,11 @@ def questions(pairs: Sequence[tuple[str, ...]], name: str, seed: int) -> Table:
     """Two rows per pair: with its own second text, yes, and with the next longer one of another pair, no."""
     order = np.random.default_rng(seed).permutation(len(pairs)).tolist()
     order.sort(key=lambda row: len(split_words(pairs[row][1])))  # rows of equal length stay in random order
-    other = dict(zip(order, [*order[1:], *order[:1]], strict=True))
+    longer = dict(zip(order, [*order[1:], *order[:1]], strict=True))
     texts: list[str] = []
     labels: list[str] = []
     for row, (source, target) in enumerate(pairs):
-        wrong = pairs[other[row]][1]
+        wrong = pairs[longer[row]][1]
         if wrong != target:
             texts += [Pair.of(source, target), Pair.of(source, wrong)]
             labels += ["yes", "no"]

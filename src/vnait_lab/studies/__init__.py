@@ -82,14 +82,17 @@ def load(name: str) -> Study:
             f"unknown study {name!r}.{did_you_mean(name, [*SUITES, *NAMES])} Choose from all, "
             f"{', '.join([*SUITES, *NAMES])}."
         )
-    found: Study = import_module(f"vnait_lab.studies.{name}").STUDY
-    return found
+    loaded: Study = import_module(f"vnait_lab.studies.{name}").STUDY
+    return loaded
 
 
 def listed() -> list[dict[str, Any]]:
     """One row per study: its name, the number of its claims (0 for a suite), its subject."""
     suites = [{"study": name, "claims": 0, "about": f"suite: {run.__doc__}"} for name, run in SUITES.items()]
-    short = [{"study": one.name, "claims": len(one.claims), "about": one.subject} for one in map(load, NAMES)]
+    short = [
+        {"study": loaded.name, "claims": len(loaded.claims), "about": loaded.subject}
+        for loaded in map(load, NAMES)
+    ]
     return [*short, *suites]
 
 
@@ -108,40 +111,40 @@ def run(
     """
     chosen = [load(name) for name in (NAMES if "all" in names else dict.fromkeys(names))]
     _check_needs(chosen, recorded := out / "records.jsonl")
-    found = study.run(
+    findings = study.run(
         chosen,
         quick=quick,
         path=recorded,
         jobs=jobs,
         backend=backend,
-        callback=lambda done, total, one: callback(
-            done, total, "" if one is None else f"{one.data['name']}: {one.method}"
+        callback=lambda done, total, record: callback(
+            done, total, "" if record is None else f"{record.data['name']}: {record.method}"
         ),
     )
-    figures = {one.name: draw(one, found[one.name], out / "figures") for one in chosen}
-    return [{**row, "figure": str(figures[row["study"]] or "")} for row in study.rows(chosen, found)]
+    figures = {drawn.name: draw(drawn, findings[drawn.name], out / "figures") for drawn in chosen}
+    return [{**row, "figure": str(figures[row["study"]] or "")} for row in study.rows(chosen, findings)]
 
 
-def draw(one: Study, found: Findings, folder: Path) -> Path | None:
+def draw(drawn: Study, findings: Findings, folder: Path) -> Path | None:
     """Draw the study's figure from its findings; None if an arm did not run."""
-    if any(arm not in found for arm in one.variants):
+    if any(arm not in findings for arm in drawn.variants):
         return None
-    path = folder / f"{one.name}.png"
+    path = folder / f"{drawn.name}.png"
     with atomic_file(path) as draft, matplotlib.rc_context(STYLE):
-        one.draw(found).savefig(draft, dpi=110, format="png", metadata={"Software": None})
+        drawn.draw(findings).savefig(draft, dpi=110, format="png", metadata={"Software": None})
     return path
 
 
 def _check_needs(chosen: Sequence[Study], recorded: Path) -> None:
     """Warn of arms that can't run. InputError if none can, and none is recorded."""
     sentences, runs = [], recorded.is_file()
-    for one in chosen:
-        lacks = {arm: study.missing(one.needs.get(arm)) for arm in one.variants}
+    for checked in chosen:
+        lacks = {arm: study.missing(checked.needs.get(arm)) for arm in checked.variants}
         runs |= None in lacks.values()
         for reason in dict.fromkeys(filter(None, lacks.values())):
             arms = [arm for arm in lacks if lacks[arm] == reason]
             some = "" if len(arms) == len(lacks) else f": {'; '.join(arms)}"
-            sentences.append(f"{one.name}{some} cannot run: {reason}")
+            sentences.append(f"{checked.name}{some} cannot run: {reason}")
     if not runs:
         raise InputError("; ".join(sentences) + ".")
     for sentence in sentences:

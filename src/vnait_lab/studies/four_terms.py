@@ -17,7 +17,7 @@ from vnait.results.explanation.attention import TERMS, centred, four_terms
 from vnait_lab.kit import Figure, decided, descend
 from vnait_lab.studies.figures import bars, maps, panels
 from vnait_lab.studies.sinusoid import codes
-from vnait_lab.study import Budget, Control, Findings, Metrics, Study, Verdict
+from vnait_lab.study import Budget, Findings, Metrics, Study, Verdict
 
 LENGTH, WIDTH, HEAD, BATCH = 24, 32, 16, 64
 EXACT = {
@@ -42,20 +42,6 @@ STUDY = Study.of(
     variants=EXACT | TASKS,
     full=Budget(seeds=5, steps=400),
     quick=Budget(seeds=3, steps=200),
-    controls=[
-        Control(
-            statement="content-content and position-position alone miss the scores by more than .1 std",
-            variant="two terms",
-            mechanism="four terms",
-            fails=lambda findings: findings.least("two terms", "error") > 0.1,
-        ),
-        Control(
-            statement="trained on targets drawn at random, accuracy stays below 10 %",
-            variant="nothing",
-            mechanism="content",
-            fails=lambda findings: findings.most("nothing", "accuracy") < 0.1,
-        ),
-    ],
 )
 
 
@@ -136,6 +122,22 @@ def trained(task: str, seed: int, budget: Budget) -> Metrics:
         "shares": (power / power.sum()).tolist(),
         "maps": np.round(centred(terms[:, 0]).double().numpy(), 2).tolist(),
     }
+
+
+@STUDY.control(
+    "content-content and position-position alone miss the scores by more than .1 std",
+    variant="two terms",
+    mechanism="four terms",
+)
+def two_terms_miss(findings: Findings) -> bool:
+    return findings.least("two terms", "error") > 0.1
+
+
+@STUDY.control(
+    "trained on targets drawn at random, accuracy stays below 10 %", variant="nothing", mechanism="content"
+)
+def random_targets_are_not_found(findings: Findings) -> bool:
+    return findings.most("nothing", "accuracy") < 0.1
 
 
 @STUDY.claim("With X = content + position the scores are four terms")

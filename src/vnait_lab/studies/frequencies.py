@@ -21,7 +21,7 @@ from vnait.positions.injection import Injection
 from vnait.positions.method import Method
 from vnait_lab.kit import Bars, Figure, Reader, decided, descend, each, figure
 from vnait_lab.studies.parts.training import accuracies
-from vnait_lab.study import Budget, Control, Findings, Metrics, Study, Verdict
+from vnait_lab.study import Budget, Findings, Metrics, Study, Verdict
 
 WIDTH, LENGTH, TOKENS, AWAY = 64, 40, 8, 15
 BATCH, TESTED = 16, 400
@@ -43,14 +43,6 @@ STUDY = Study.of(
     variants={name: f"wavelengths from {low:g} to below {high:g}" for name, (low, high) in BANDS.items()},
     full=Budget(seeds=3, steps=500),
     quick=Budget(seeds=1, steps=500),
-    controls=[
-        Control(
-            statement="without any wavelength the token before is found in less than 30 %",
-            variant="none",
-            mechanism="all",
-            fails=lambda findings: findings.mean("none", "previous") < 0.3,
-        )
-    ],
 )
 
 
@@ -99,6 +91,13 @@ def run(variant: str, seed: int, budget: Budget) -> Metrics:
     descend(model.parameters(), loss, steps=budget.steps, learning_rate=1e-2)
     held = torch.randint(TOKENS, (TESTED, LENGTH), generator=random)
     return accuracies(model, held, answers(held), TASKS)
+
+
+@STUDY.control(
+    "without any wavelength the token before is found in less than 30 %", variant="none", mechanism="all"
+)
+def no_wavelength_finds_nothing(findings: Findings) -> bool:
+    return findings.mean("none", "previous") < 0.3
 
 
 @STUDY.claim("Low frequencies matter more")

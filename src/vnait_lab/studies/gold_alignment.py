@@ -17,9 +17,10 @@ from matplotlib.axes import Axes
 
 from vnait_lab.kit import Figure, decided
 from vnait_lab.studies.figures import panels
-from vnait_lab.study import Budget, Control, Findings, Metrics, Study, Verdict, data_folder
+from vnait_lab.study import Budget, Findings, Metrics, Study, Verdict, data_folder
 
 NULL = 0.08  # the prior of a word without a partner, as in fast_align (Dyer et al. 2013)
+ROUNDS = 5  # of EM
 PRIORS = (0.0, 1.0, 2.0, 4.0, 8.0, 16.0)
 USUAL = 4.0  # fast_align's default, not tuned here
 CORPORA = {"en-fr": "wordalign_enfr", "ja-en": "wordalign_jaen"}
@@ -31,22 +32,11 @@ STUDY = Study.of(
     "the diagonal",
     smallest="an interval over sentences that excludes 0",
     variants={
-        name: f"IBM model 1 on {folder}, 5 rounds, priors {PRIORS}" for name, folder in CORPORA.items()
+        name: f"IBM model 1 on {folder}, {ROUNDS} rounds, priors {PRIORS}" for name, folder in CORPORA.items()
     },
     full=Budget(samples=2000),
     quick=Budget(samples=2000),
     needs={name: f"data:{folder}" for name, folder in CORPORA.items()},
-    controls=[
-        Control(
-            statement="Japanese-English links, between different word orders, are farther from the diagonal "
-            "than half of chance",
-            variant="ja-en",
-            mechanism="en-fr",
-            fails=lambda findings: (
-                findings.curve("ja-en", "gold")[0, 0, 1] > findings.curve("ja-en", "chance")[0, 0, 0] / 2
-            ),
-        )
-    ],
 )
 
 
@@ -90,12 +80,12 @@ class Cells:
         joint = self.word * (len(target_word) + 1) + np.unique(target_word, return_inverse=True)[1]
         self.pair = np.unique(joint, return_inverse=True)[1]
 
-    def posterior(self, weight: float, rounds: int = 5) -> np.ndarray:
+    def posterior(self, weight: float) -> np.ndarray:
         """P(source position | target word) of IBM model 1 with the prior exp(-weight * away), after EM."""
         prior = np.where(self.to > 0, np.exp(-weight * self.away), 0.0)
         prior = np.where(self.to > 0, (1 - NULL) * prior / self._sum(prior), NULL)
         share = prior
-        for _ in range(rounds):
+        for _ in range(ROUNDS):
             table = np.bincount(self.pair, share)[self.pair] / np.bincount(self.word, share)[self.word]
             share = table * prior
             share = share / self._sum(share)
@@ -155,6 +145,16 @@ def gained(findings: Findings, variant: str) -> str:
 
 def show(row: np.ndarray) -> str:
     return f"{row[0]:.3f} [{row[1]:.3f}, {row[2]:.3f}]"
+
+
+@STUDY.control(
+    "Japanese-English links, between different word orders, are farther from the diagonal "
+    "than half of chance",
+    variant="ja-en",
+    mechanism="en-fr",
+)
+def japanese_is_far(findings: Findings) -> bool:
+    return findings.curve("ja-en", "gold")[0, 0, 1] > findings.curve("ja-en", "chance")[0, 0, 0] / 2
 
 
 @STUDY.claim("Translations between Indo-European languages are near monotone", needs=["en-fr", "ja-en"])

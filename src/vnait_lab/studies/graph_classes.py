@@ -22,13 +22,11 @@ from jaxtyping import Bool, Float, Int
 from torch import Generator, Tensor, nn
 from torch.nn import functional as F
 
-from vnait.model.backbone import Encoder
-from vnait.positions.building import build
 from vnait.positions.coordinates import Index, returns, spectra
 from vnait.positions.encodings import Linear
 from vnait.positions.method import Method
 from vnait.shared.statistics import Interval
-from vnait_lab.kit import Dots, Figure, ahead, descend, each, figure
+from vnait_lab.kit import Dots, Figure, Stack, ahead, descend, each, figure
 from vnait_lab.study import Budget, Findings, Metrics, Study, Verdict
 
 NODES = 7  # at most; the atlas has all graphs up to here
@@ -80,15 +78,15 @@ class Graphs(NamedTuple):
 def hamiltonian(graph: Any) -> bool:
     """Whether a cycle visits every node once; the nodes are 0 to n - 1."""
     count = len(graph)
-    near = [sum(1 << other for other in graph[node]) for node in range(count)]
+    near = [sum(1 << neighbour for neighbour in graph[node]) for node in range(count)]
     ends = [0] * (1 << count)  # per set of nodes, where paths from node 0 through all of it end
     ends[1] = 1
     for visited in range(1, 1 << count, 2):
         for node in range(count):
             if ends[visited] >> node & 1:
-                for other in range(count):
-                    if near[node] & ~visited & 1 << other:
-                        ends[visited | 1 << other] |= 1 << other
+                for neighbour in range(count):
+                    if near[node] & ~visited & 1 << neighbour:
+                        ends[visited | 1 << neighbour] |= 1 << neighbour
     return count > 2 and bool(ends[-1] & near[0])
 
 
@@ -146,10 +144,10 @@ def places(variant: str, graphs: Graphs) -> Float[Tensor, "N T P"] | None:
     for size in graphs.sizes.unique().tolist():
         rows = (graphs.sizes == size).nonzero()[:, 0]
         of_size[size] = rows, code(variant, graphs.links[rows, :size, :size])
-    axes = max(own.shape[-1] for _, own in of_size.values())
+    axes = max(codes.shape[-1] for _, codes in of_size.values())
     table = torch.zeros(len(graphs.sizes), NODES, axes, dtype=torch.float64)
-    for size, (rows, own) in of_size.items():
-        table[rows, :size, : own.shape[-1]] = own
+    for size, (rows, codes) in of_size.items():
+        table[rows, :size, : codes.shape[-1]] = codes
     return table
 
 
@@ -183,24 +181,13 @@ def drawn(variant: str, places: Float[Tensor, "B T P"]) -> Float[Tensor, "B T P"
     return torch.cat([vectors @ turn, values], -1)
 
 
-class Classifier(nn.Module):
-    """Degrees (B, T), mask, places (B, T, P) or None -> a logit per question (B, Q), from the mean node."""
-
-    def __init__(self, variant: str, axes: int) -> None:
-        super().__init__()
-        self.vectors = nn.Embedding(NODES, DIM)
-        if axes:
-            self.method = Method(coordinates=Index(), encoding=Linear(dim=DIM, axes=axes))
-        else:
-            name = "learned" if variant == "numbers" else "none"
-            self.method = build(name, dim=DIM, num_heads=HEADS, max_length=NODES)
-        self.encoder = Encoder(dim=DIM, num_heads=HEADS, intermediate=4 * DIM, num_layers=2, dropout=0.0)
-        self.read = nn.Linear(DIM, len(QUESTIONS))
-
-    def forward(self, degrees: Tensor, mask: Tensor, places: Tensor | None) -> Tensor:
-        x, injection, _ = self.method(self.vectors(degrees), mask, places)
-        states = self.encoder(x, injection, mask) * mask[..., None]
-        return self.read(states.sum(1) / mask.sum(1, keepdim=True))
+def classifier(variant: str, axes: int) -> Stack:
+    """Reads a node's degree at its place, of which there are so many axes."""
+    degrees = nn.Embedding(NODES, DIM)
+    method: str | Method = "learned" if variant == "numbers" else "none"
+    if axes:
+        method = Method(coordinates=Index(), encoding=Linear(dim=DIM, axes=axes))
+    return Stack(method, vectors=degrees, outputs=len(QUESTIONS), dim=DIM, num_heads=HEADS, max_length=NODES)
 
 
 @STUDY.runs
@@ -214,13 +201,13 @@ def run(variant: str, seed: int, budget: Budget) -> Metrics:
         each = shares(by_hand(variant, graphs, ~held, seed), graphs.answers, test)
         return {"held": sum(each) / len(each), "each": each}
     answer = trained(variant, graphs, ~held, random, budget)
-    known, one, many = classes(graphs.answers, ~held) * ~held[:, None], answer(1), answer(DRAWS)
-    each = shares(one > 0, graphs.answers, test)
+    known, single, many = classes(graphs.answers, ~held) * ~held[:, None], answer(1), answer(DRAWS)
+    each = shares(single > 0, graphs.answers, test)
     return {
         "held": sum(each) / len(each),
         "each": each,
         "averaged": sum(shares(many > 0, graphs.answers, test)) / len(each),
-        "trained": sum(shares(one > 0, graphs.answers, known)) / len(each),
+        "trained": sum(shares(single > 0, graphs.answers, known)) / len(each),
     }
 
 
@@ -241,13 +228,13 @@ def trained(
 ) -> Callable[[int], Tensor]:
     """A function from a number of draws to the mean logits (N, Q) of all graphs."""
     mask, degrees, at = real(graphs), graphs.links.sum(-1).long(), places(variant, graphs)
-    model = Classifier(variant, 0 if at is None else at.shape[-1])
+    model = classifier(variant, 0 if at is None else at.shape[-1])
     truth, weights, rows = graphs.answers.float(), classes(graphs.answers, used).float(), used.nonzero()[:, 0]
     whitened = nn.Identity() if at is None else whitening(at[used][mask[used]])
 
     def logits(chosen: Tensor) -> Tensor:
         places = None if at is None else whitened(drawn(variant, at[chosen])).float()
-        return model(degrees[chosen], mask[chosen], places)
+        return model.pooled(degrees[chosen], mask[chosen], places)
 
     def loss(step: int) -> Tensor:
         chosen = rows[torch.randint(len(rows), (BATCH,), generator=random)]

@@ -12,13 +12,12 @@ import torch
 from jaxtyping import Float
 from torch import Generator, Tensor, nn
 
-from vnait.model.backbone import Encoder
 from vnait.positions.building import build
 from vnait.positions.coordinates import Phase, Span
 from vnait.positions.encodings import Harmonics, Spatial
 from vnait.positions.method import Method
 from vnait.shared.statistics import Interval
-from vnait_lab.kit import Bars, Figure, at_most, descend, figure
+from vnait_lab.kit import Bars, Figure, Stack, at_most, descend, figure
 from vnait_lab.studies.parts.series import TESTED, TRAINED, VALIDATION, etth1
 from vnait_lab.studies.seasonality import forecast
 from vnait_lab.study import Budget, Findings, Metrics, Study, Verdict
@@ -64,8 +63,8 @@ def sampled(y: Tensor, now: Tensor, random: Generator) -> tuple[Float[Tensor, "N
     rate = torch.where(hours / WINDOW < cut, 0.05 + 0.95 * left, 0.05 + 0.95 * right)
     drawn = torch.rand(len(now), WINDOW, generator=random) ** (1 / rate)  # without replacement, by rate
     drawn[:, -1] = 2
-    kept = drawn.topk(SAMPLES, -1).indices.sort(-1).values
-    at = now[:, None] - WINDOW + 1 + kept
+    places = drawn.topk(SAMPLES, -1).indices.sort(-1).values
+    at = now[:, None] - WINDOW + 1 + places
     return y[at], at.float()
 
 
@@ -73,28 +72,22 @@ def interpolated(values: Tensor, hours: Tensor) -> Float[Tensor, "N T"]:
     """The values at every second hour up to the last one, linear between samples."""
     grid = hours[:, -1:] - EVERY * torch.arange(SAMPLES - 1, -1, -1)
     right = torch.searchsorted(hours, grid).clamp(1, SAMPLES - 1)
-    one, other = (hours.gather(1, place) for place in (right - 1, right))
-    share = ((grid - one) / (other - one)).clamp(0, 1)
+    before, after = (hours.gather(1, place) for place in (right - 1, right))
+    share = ((grid - before) / (after - before)).clamp(0, 1)
     return torch.lerp(values.gather(1, right - 1), values.gather(1, right), share)
 
 
-class Forecaster(nn.Module):
+class Forecaster(Stack):
     """Values (B, T), and hours if its variant knows them -> the value to come (B,)."""
 
     def __init__(self, variant: str) -> None:
-        super().__init__()
+        enter = nn.Linear(1, DIM)
+        super().__init__(method(variant), vectors=enter, outputs=1, dim=DIM)
         self.knows = variant in ("times", "learned on times", "rope, times", "phases", "other times")
-        self.enter = nn.Linear(1, DIM)
-        self.method = method(variant)
-        self.encoder = Encoder(dim=DIM, num_heads=4, intermediate=4 * DIM, num_layers=2, dropout=0.0)
-        self.read = nn.Linear(DIM, 1)
 
     def forward(self, values: Tensor, hours: Tensor) -> Tensor:
-        mask = torch.ones_like(values, dtype=torch.bool)
-        x, injection, _ = self.method(
-            self.enter(values[..., None]), mask, hours[..., None] if self.knows else None
-        )
-        return values[:, -1] + self.read(self.encoder(x, injection, mask)[:, -1])[:, 0]
+        states = self.states(values[..., None], positions=hours[..., None] if self.knows else None)
+        return values[:, -1] + self.read(states[-1][:, -1])[:, 0]
 
 
 def method(variant: str) -> Method:
@@ -163,7 +156,7 @@ def compared(findings: Findings, variant: str, against: str, more: str = "") -> 
     ratio, written = over(findings, variant, against)
     summary = f"squared error {findings.mean(variant, 'error'):.3f}, "
     summary += f"{against} {findings.mean(against, 'error'):.3f}: {written}{more}"
-    return at_most(ratio, 1 - SMALLEST, summary)
+    return at_most([ratio], 1 - SMALLEST, summary)
 
 
 @STUDY.control(
@@ -199,7 +192,7 @@ def judge_by_hand(findings: Findings) -> Verdict:
     summary = f"times over by hand: {written}; ridge regression of interpolated values "
     summary += f"{findings.mean('rules', 'error'):.3f}, the value of the day before "
     summary += f"{findings.mean('rules', 'day before'):.3f}, phases {findings.mean('phases', 'error'):.3f}"
-    return at_most(ratio, 1 + SMALLEST, summary)
+    return at_most([ratio], 1 + SMALLEST, summary)
 
 
 @STUDY.draws

@@ -224,8 +224,8 @@ def judge_token(findings: Findings) -> Verdict:
     missed = max(findings.curve(variant, "missed")[:, -1].max() for variant in variants)
     summary += f"; mean error at most {missed:.1f} tokens (over seeds, at {LENGTHS[-1]} tokens)"
     least = np.min([findings.curve(variant, "hit").min(0) for variant in variants], axis=0)
-    good = [length for length, share in zip(LENGTHS, least, strict=True) if share >= NEAR]
-    return Verdict.among(good, LENGTHS, summary, f"texts of {max(good, default=0)} tokens")
+    good = {length: share >= NEAR for length, share in zip(LENGTHS, least, strict=True)}
+    return each(good, summary, f"texts of {max(filter(good.get, LENGTHS), default=0)} tokens")
 
 
 @STUDY.draws

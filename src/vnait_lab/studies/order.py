@@ -41,10 +41,10 @@ STUDY = Study.of(
 )
 
 
-def reader(variant: str, seed: int, outputs: int = NOUNS) -> Reader:
+def reader(variant: str, seed: int) -> Reader:
     method, causal, layers = MODELS[variant]
     torch.manual_seed(seed)
-    return Reader(method, vocabulary=END + 1, outputs=outputs, num_layers=layers, causal=causal)
+    return Reader(method, vocabulary=END + 1, outputs=NOUNS, num_layers=layers, causal=causal)
 
 
 @STUDY.runs

@@ -28,9 +28,8 @@ from vnait.positions.coordinates.sources import UNIT_Z
 from vnait.positions.encodings import Spatial
 from vnait.positions.method import Method
 from vnait.results.colours import COLOURS
-from vnait.shared.statistics import Interval
 from vnait_lab.conllu import Tree, trees
-from vnait_lab.kit import Figure, Panel, Reader, decided, descend, each, figure, listed
+from vnait_lab.kit import Figure, Panel, Reader, above, decided, descend, each, figure, listed
 from vnait_lab.study import Budget, Findings, Metrics, Study, Verdict, data_folder
 
 # Relations whose subtree is a clause; a conjunct is a clause too if both conjuncts are verbs.
@@ -138,7 +137,9 @@ def gaps(
     counts = Counter(word for sentence in train for word in sentence.words)
     known = [word for word in counts if counts[word] > 1]
     words = {word: number for number, word in enumerate(known, 1)}  # 0: unknown
-    tags = {tag: number for number, tag in enumerate(sorted({tag for one in train for tag in one.tags}))}
+    tags = {
+        tag: number for number, tag in enumerate(sorted({tag for sentence in train for tag in sentence.tags}))
+    }
     torch.manual_seed(seed)
     span = Span(source="content", dim=DIM)
     method = Method(coordinates=span, encoding=Spatial(dim=DIM, features="fourier", start=1.0))
@@ -249,14 +250,8 @@ def area(scores: list[np.ndarray], labels: list[np.ndarray], seed: int) -> list[
     return [drawn[0], *np.quantile(drawn[1:], [0.025, 0.975]).tolist()]
 
 
-def areas(findings: Findings, variant: str, kind: str) -> tuple[float, float, float]:
-    """The mean over seeds, and the lowest and highest bound of the seeds' intervals."""
-    rows = findings.curve(variant, kind)
-    return float(rows[:, 0].mean()), float(rows[:, 1].min()), float(rows[:, 2].max())
-
-
 def bounded(findings: Findings, variants: list[str], kind: str) -> str:
-    return listed({name: Interval(*areas(findings, name, kind)) for name in variants}, "{:.3f}", join="; ")
+    return listed({name: findings.bounds(name, kind) for name in variants}, "{:.3f}", join="; ")
 
 
 def follow(kind: str) -> None:
@@ -275,8 +270,8 @@ def follow(kind: str) -> None:
         larger = {}
         for variant in variants:
             for boundaries in (kind, kind + AWAY):
-                mean, low, _ = areas(findings, variant, boundaries)
-                larger[f"{variant.split(',')[0]}, {boundaries}"] = mean >= 0.55 and low > 0.5
+                area = findings.bounds(variant, boundaries)
+                larger[f"{variant.split(',')[0]}, {boundaries}"] = area.mean >= 0.55 and above(area, 0.5)
         return each(larger, summary, "{}", join="; ")
 
 
@@ -290,7 +285,7 @@ def at_chance(language: str) -> None:
         mechanism=f"{language}, taught",
     )
     def fails(findings: Findings) -> bool:
-        return abs(areas(findings, variant, "clause")[0] - 0.5) < 0.05
+        return abs(findings.bounds(variant, "clause").mean - 0.5) < 0.05
 
 
 for kind in KINDS:
@@ -307,7 +302,7 @@ for language in BANKS:
 def judge_better(findings: Findings) -> Verdict:
     """Confirmed if their area is further from 1/2 than that of both others, in both languages."""
     variants = pairs_of("learned", "punctuation", "surprisal")
-    away = np.abs([areas(findings, variant, "clause")[0] - 0.5 for variant in variants])
+    away = np.abs([findings.bounds(variant, "clause").mean - 0.5 for variant in variants])
     away = away.reshape(len(BANKS), -1)  # (languages, scores)
     return decided((away[:, 0] > away[:, 1:].max(1)).all(), bounded(findings, variants, "clause"))
 
@@ -339,7 +334,7 @@ def judge_able(findings: Findings) -> Verdict:
     interval.
     """
     variants, kind = pairs_of("taught"), "clause" + AWAY
-    least = min(areas(findings, variant, kind)[1] for variant in variants)
+    least = min(findings.bounds(variant, kind).bounds[0] for variant in variants)
     return decided(least >= 0.6, f"away from punctuation: {bounded(findings, variants, kind)}")
 
 
@@ -348,7 +343,7 @@ def draw(findings: Findings) -> Figure:
     def paint(axes: Axes, language: str) -> None:
         kinds = [kind + place for kind in KINDS for place in ("", AWAY)]
         for row, (kind, form) in enumerate(zip(kinds, "ooss", strict=True)):
-            rows = np.array([areas(findings, f"{language}, {score}", kind) for score in SCORES])
+            rows = np.array([findings.bounds(f"{language}, {score}", kind) for score in SCORES])
             bounds, at = np.abs(rows[:, 1:] - rows[:, :1]).T, np.arange(len(SCORES)) + 0.18 * (row - 1.5)
             look: dict[str, Any] = {"color": COLOURS[row], "mfc": (COLOURS[row], "white")[row % 2]}
             axes.errorbar(rows[:, 0], at, xerr=bounds, label=kind, fmt=form, capsize=2, **look)

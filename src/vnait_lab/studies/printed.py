@@ -46,8 +46,6 @@ STUDY = Study.of(
     measure="change of scores under a shift, errors raised, channels kept, parameters",
     smallest=".5 of the scores' std; one channel, one parameter",
     variants=VARIANTS,
-    full=Budget(),
-    quick=Budget(),
 )
 
 

@@ -52,8 +52,6 @@ STUDY = Study.of(
     measure="change of scores under a shift, errors raised, numbers moved in memory",
     smallest="1e-9 of the scores' std for an identity; twice plain attention for the cost",
     variants=VARIANTS,
-    full=Budget(),
-    quick=Budget(),
 )
 
 

@@ -28,9 +28,9 @@ from vnait.positions.coordinates import Span
 from vnait.positions.encodings import AlibiBias, ShawBias
 from vnait.results.colours import COLOURS
 from vnait.shared.statistics import Interval, interval
-from vnait_lab.kit import Figure, decided, descend
+from vnait_lab.kit import Figure, above, below, clear, decided, descend
 from vnait_lab.studies.figures import panels
-from vnait_lab.studies.parts.proteins import FAR, LETTERS, NEAR, Chain, chains
+from vnait_lab.studies.parts.proteins import FAR, LETTERS, NEAR, Chain, chains, noisy
 from vnait_lab.study import Budget, Findings, Metrics, Study, Verdict, data_folder
 
 FOLDS, DEVELOPED = 5, 6  # folds of test proteins; every sixth protein is one of development
@@ -79,7 +79,7 @@ STUDY = Study.of(
     variants={**MODELS, **RULES},
     full=Budget(seeds=3, steps=200, samples=400),
     quick=Budget(seeds=1, steps=20, samples=18),
-    needs=dict.fromkeys({**MODELS, **RULES}, "data:proteins package:biopython"),
+    needs="data:proteins package:biopython",
 )
 
 
@@ -134,16 +134,9 @@ class Scorer(nn.Module):
         return scores + (bias + bias.T) / 2  # contacts have no direction
 
 
-def noisy(chain: Chain, random: Generator) -> Float[Tensor, "T T"]:
-    """A map with a share of the contacts and a share of the other pairs, symmetric."""
-    draw = torch.rand(chain.contacts.shape, generator=random).triu(1)
-    draw = draw + draw.mT
-    return torch.where(chain.contacts, draw < KEPT, draw < FALSE).float()
-
-
 def known(variant: str, sample: Sequence[Chain], random: Generator) -> list[Float[Tensor, "T T"]]:
     """The map of each chain that is not learned; zeros but in the variants with maps."""
-    maps = [noisy(chain, random) for chain in sample]
+    maps = [noisy(chain.contacts, KEPT, FALSE, random) for chain in sample]
     if variant in ("map", "map alone"):
         return maps
     blank = [torch.zeros_like(chain) for chain in maps]
@@ -272,7 +265,7 @@ def apart_from_ribosome(findings: Findings, variant: str, against: str = "none")
 
 def listed(findings: Findings, metric: str, *variants: str) -> str:
     """Means, such as "none 0.021, table 0.030"."""
-    return ", ".join(f"{variant} {float(over(findings, variant, metric).mean()):.3f}" for variant in variants)
+    return findings.listed(variants, metric, "{:.3f}")
 
 
 def gained(findings: Findings, variant: str, against: str = "none") -> str:
@@ -282,19 +275,13 @@ def gained(findings: Findings, variant: str, against: str = "none") -> str:
     return f"{variant} minus {against} {lead}, without the ribosome {rest.written(form)}"
 
 
-def judged(lead: Interval, smallest: float, words: str) -> Verdict:
-    """Confirmed if the interval is above `smallest`, refuted if it is below."""
-    low, high = lead.bounds
-    return decided(low > smallest, words, refuted=high < smallest)
-
-
 @STUDY.control(
     "with shuffled letters AUC is less than .55, and .03 or more below that of the letters",
     variant="shuffled",
     mechanism="none",
 )
 def letters_fail(findings: Findings) -> bool:
-    area = float(over(findings, "shuffled", "area").mean())
+    area = findings.mean("shuffled", "area")
     return area < 0.55 and gain(findings, "shuffled", "none", "area").mean <= -0.03
 
 
@@ -314,7 +301,7 @@ def judge_table(findings: Findings) -> Verdict:
     words += f"{float(over(findings, 'none', 'chance').mean()):.3f}); {gained(findings, 'table')}; AUC "
     words += f"{listed(findings, 'area', 'none', 'table', 'table alone')}; attention on far contacts "
     words += listed(findings, "mass", "none", "table")
-    return judged(gain(findings, "table"), SMALLEST, words)
+    return clear([gain(findings, "table")], words, least=SMALLEST)
 
 
 @STUDY.claim("Favouring near residues still lets far contacts of real proteins be found")
@@ -323,13 +310,13 @@ def judge_near(findings: Findings) -> Verdict:
     on far contacts keeps .6 of its value; conditional if AP alone does; refuted if the interval is below
     -.005.
     """
-    share = float(over(findings, "slope", "mass").mean() / over(findings, "none", "mass").mean())
+    share = findings.mean("slope", "mass") / findings.mean("none", "mass")
     words = f"AP {listed(findings, 'precision', 'none', 'slope')}; {gained(findings, 'slope')}; "
     words += f"attention on far contacts {listed(findings, 'mass', 'none', 'slope')}, {share:.2f} of it"
-    verdict = judged(gain(findings, "slope"), -SMALLEST, words)
-    if verdict.word == "confirmed" and share < MASS:
-        return Verdict("conditional", words, "pairs are ranked, and not read by attention")
-    return verdict
+    lead = gain(findings, "slope")
+    ranks, behind = above(lead, -SMALLEST), below(lead, -SMALLEST)
+    condition = "pairs are ranked, and not read by attention" if ranks else ""
+    return decided(ranks and share >= MASS, words, refuted=behind, condition=condition)
 
 
 @STUDY.claim("A bias that starts from a noisy contact map clearly improves far contacts of real proteins")
@@ -341,11 +328,10 @@ def judge_map(findings: Findings) -> Verdict:
     words += f"{gained(findings, 'map')}; {gained(findings, 'map', 'map alone')}; "
     words += f"{gained(findings, ANOTHER)}; precision of the first L/5 "
     words += listed(findings, "first", "none", "map", "map alone")
-    if gain(findings, "map").bounds[0] <= CLEAR:
-        return Verdict("refuted", words)
-    if gain(findings, ANOTHER).bounds[1] < CLEAR:
-        return Verdict("conditional", words, "the map is this chain's own and was known before")
-    return judged(gain(findings, ANOTHER), CLEAR, words)
+    lead, another = gain(findings, "map"), gain(findings, ANOTHER)
+    helps = above(lead, CLEAR)
+    condition = "the map is this chain's own and was known before" if below(another, CLEAR) else ""
+    return decided(helps and above(another, CLEAR), words, refuted=not helps, condition=condition)
 
 
 @STUDY.claim(
@@ -359,7 +345,7 @@ def judge_elastic(findings: Findings) -> Verdict:
     words = f"AP {listed(findings, 'precision', 'table', 'share', 'elastic')}; "
     words += f"{gained(findings, 'elastic', 'table')}; {gained(findings, 'elastic', 'share')}; "
     words += gained(findings, "share", "table")
-    return Verdict.by_sign([gain(findings, "elastic", "table").sign], words)
+    return clear([gain(findings, "elastic", "table")], words)
 
 
 @STUDY.draws
@@ -384,13 +370,13 @@ def draw(findings: Findings) -> Figure:
 
     kinds = {"no model": RULES, "content and no bias": ("none", "shuffled")}
     colours = dict(zip((*kinds, "with a bias"), COLOURS, strict=False))
-    variants = sorted(STUDY.variants, key=lambda variant: -float(over(findings, variant).mean()))
+    variants = sorted(STUDY.variants, key=lambda variant: -findings.mean(variant, "precision"))
     for row, variant in enumerate(variants):
         kind = next((kind for kind, members in kinds.items() if variant in members), "with a bias")
         bar(middle, row, interval(over(findings, variant).tolist()), colours[kind])
     for kind, colour in colours.items():
         middle.plot([], [], "s", color=colour, mfc=colour, label=kind)
-    chance = float(over(findings, "none", "chance").mean())
+    chance = findings.mean("none", "chance")
     middle.axvline(chance, color="black", ls=":", lw=1, label="chance")
     middle.set_yticks(range(len(variants)), variants)
     middle.invert_yaxis()

@@ -8,6 +8,8 @@ ends their influence, after (w - 1) L states.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import torch
 from matplotlib.axes import Axes
@@ -50,7 +52,7 @@ STUDY = Study.of(
 def policy(variant: str, seed: int) -> Reader:
     torch.manual_seed(seed)
     bias = Method(coordinates=Index(), encoding=ShawBias(num_heads=HEADS, max_distance=EPISODE))
-    sizes = {"dim": 32, "num_heads": HEADS, "num_layers": LAYERS, "max_length": STARTS[-1] + EPISODE}
+    sizes: Any = {"dim": 32, "num_heads": HEADS, "num_layers": LAYERS, "max_length": STARTS[-1] + EPISODE}
     return Reader(
         bias if variant == "relative" else variant, vocabulary=STATES, outputs=2, causal=True, **sizes
     )

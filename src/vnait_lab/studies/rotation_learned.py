@@ -13,16 +13,14 @@ from collections.abc import Callable
 import numpy as np
 import torch
 from torch import Generator, Tensor
-from torch.nn import functional as F
 
-from vnait_lab.kit import Figure, decided, descend, each
+from vnait_lab.kit import Figure, decided, each
 from vnait_lab.studies.figures import lines, maps, panels
+from vnait_lab.studies.parts.place_codes import BACK, STARTS, TESTS, WINDOW, looking_back
 from vnait_lab.studies.sinusoid import codes, rotation
 from vnait_lab.study import Budget, Findings, Metrics, Study, Verdict
 
-WIDTH, WINDOW, BACK = 32, 64, 3
-STARTS = 10_000  # of training windows that start anywhere
-TESTS = {"inside": (0,), "next": (64, 128, 192), "far": (5_000, 10_000, 15_000)}
+WIDTH = 32
 VARIANTS = {
     "M_3": "W = M_3, built from its definition",
     "transposed": "W = M_3^T",
@@ -72,18 +70,10 @@ def weights(variant: str, seed: int, budget: Budget) -> Tensor:
     if variant in built:
         return built[variant]
     random = Generator().manual_seed(seed)
-    weight = torch.randn(WIDTH, WIDTH, generator=random).div(WIDTH).requires_grad_()
-    if variant in TRAINED:
-        last, windows = (STARTS, 4) if variant == "any window" else (1, 1)
-        table = codes(torch.arange(last + WINDOW), WIDTH).float()
-        wanted = torch.arange(WINDOW - BACK).repeat(windows)
-
-        def loss(step: int) -> Tensor:
-            code = table[torch.randint(last, (windows, 1), generator=random) + torch.arange(WINDOW)]
-            return F.cross_entropy((code[:, BACK:] @ weight @ code.mT).flatten(0, 1), wanted)
-
-        descend([weight], loss, steps=budget.steps, learning_rate=2e-2, weight_decay=0.1)
-    return weight.detach()
+    if variant == "untrained":
+        return torch.randn(WIDTH, WIDTH, generator=random).div(WIDTH)
+    table = codes(torch.arange((STARTS if variant == "any window" else 1) + WINDOW), WIDTH).float()
+    return looking_back(table, random, steps=budget.steps, learning_rate=2e-2, weight_decay=0.1)
 
 
 def scores(weight: Tensor, start: int) -> Tensor:

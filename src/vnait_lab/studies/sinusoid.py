@@ -15,7 +15,7 @@ from scipy.stats import spearmanr
 from torch import Tensor
 
 from vnait.positions.encodings import Sinusoid
-from vnait_lab.kit import Figure, decided, listed
+from vnait_lab.kit import Figure, decided, each, listed
 from vnait_lab.studies.figures import lines, maps, panels
 from vnait_lab.study import Budget, Findings, Metrics, Study, Verdict
 
@@ -33,8 +33,6 @@ STUDY = Study.of(
         "transposed": "M_k with its sines swapped",
         "bfloat16": "positions counted in bfloat16",
     },
-    full=Budget(),
-    quick=Budget(),
 )
 
 
@@ -158,10 +156,10 @@ def judge_distances(findings: Findings) -> Verdict:
 def judge_neighbours(findings: Findings) -> Verdict:
     """Confirmed if no offset from 2 to 511 is nearer than offset 1; conditional if only at some widths."""
     nearer = by_width(findings, "nearer_than_neighbour")
-    good = [dim for dim in WIDTHS if nearer[f"d={dim}"] == 0]
+    good = {dim: nearer[f"d={dim}"] == 0 for dim in WIDTHS}
     summary = f"offsets below {OFFSETS} that are nearer than the neighbour: "
     summary += listed(nearer, "{name}: {:.0f}")
-    return Verdict.among(good, WIDTHS, summary, f"d >= {min(good, default=0)}")
+    return each(good, summary, f"d >= {min(filter(good.get, WIDTHS), default=0)}")
 
 
 @STUDY.claim("Distance grows with the offset")

@@ -21,7 +21,7 @@ import torch
 from scipy.fft import dct
 from torch import Generator, Tensor
 
-from vnait_lab.kit import Bars, Dots, Figure, decided, figure
+from vnait_lab.kit import Bars, Dots, Figure, decided, each, figure
 from vnait_lab.studies.parts.graphs import (
     DATA,
     DIM,
@@ -136,11 +136,11 @@ def judge_dct(findings: Findings) -> Verdict:
 def judge_close(findings: Findings) -> Verdict:
     """Confirmed if all principal cosines are at least .98, refuted if none is, else conditional."""
     cosines = findings.curve("sinusoid", "shared").mean(0).tolist()
-    near = [cosine for cosine in cosines if cosine >= 0.98]
-    far = [cosine for cosine in cosines if cosine < 0.05]
-    summary = f"of {DIM} principal cosines with the first {DIM} eigenvectors {len(near)} are at least .98 "
-    summary += f"and {len(far)} below .05"
-    return Verdict.among(near, cosines, summary, f"it concerns {len(near)} of the {DIM} dimensions")
+    near = {number: cosine >= 0.98 for number, cosine in enumerate(cosines)}
+    count, far = sum(near.values()), sum(cosine < 0.05 for cosine in cosines)
+    summary = f"of {DIM} principal cosines with the first {DIM} eigenvectors {count} are at least .98 "
+    summary += f"and {far} below .05"
+    return each(near, summary, f"it concerns {count} of the {DIM} dimensions")
 
 
 @STUDY.claim("A node's eigenvectors are a code of the node")

@@ -12,12 +12,19 @@ import torch
 from torch import Generator, Tensor
 from torch.nn import functional as F
 
-from vnait_lab.kit import Bars, Figure, decided, descend, figure
-from vnait_lab.studies.parts.place_codes import BACK, CODES, COUNT, WINDOW, encode
+from vnait_lab.kit import Bars, Figure, decided, figure
+from vnait_lab.studies.parts.place_codes import (
+    BACK,
+    CODES,
+    COUNT,
+    STARTS,
+    TESTS,
+    WINDOW,
+    encode,
+    looking_back,
+)
 from vnait_lab.study import Budget, Findings, Metrics, Study, Verdict
 
-STARTS = 10_000
-TESTS = {"inside": (0,), "next": (64, 128, 192), "far": (5_000, 10_000, 15_000)}
 ANYWHERE = {
     f"{name}, any window": f"{CODES[name]}, trained on windows anywhere below {STARTS:,}"
     for name in ("binary", "sinusoid")
@@ -43,26 +50,17 @@ def run(variant: str, seed: int, budget: Budget) -> Metrics:
 def retrieval(name: str, seed: int, budget: Budget, *, anywhere: bool) -> Metrics:
     """Train W of the scores PE_i^T W PE_j to find i - 3; the share of rows where it does, by test windows."""
     random = Generator().manual_seed(seed)
-    last, windows = (STARTS, 4) if anywhere else (1, 1)
 
     def codes(places: Tensor) -> Tensor:
         return F.pad(encode(name, places, unit=WINDOW), (0, 1), value=1.0).float()
 
-    table = codes(torch.arange(last + WINDOW))
-    width = table.shape[1]
-    weight = torch.randn(width, width, generator=random).div(width).requires_grad_()
-    wanted = torch.arange(WINDOW - BACK)
-
-    def loss(step: int) -> Tensor:
-        code = table[torch.randint(last, (windows, 1), generator=random) + torch.arange(WINDOW)]
-        return F.cross_entropy((code[:, BACK:] @ weight @ code.mT).flatten(0, 1), wanted.repeat(windows))
-
-    descend([weight], loss, steps=budget.steps, learning_rate=3e-2)
+    table = codes(torch.arange((STARTS if anywhere else 1) + WINDOW))
+    weight = looking_back(table, random, steps=budget.steps, learning_rate=3e-2)
     metrics = {}
     for metric, starts in TESTS.items():
         code = codes(torch.tensor(starts)[:, None] + torch.arange(WINDOW))
-        place = (code[:, BACK:] @ weight.detach() @ code.mT).argmax(-1)
-        metrics[metric] = float((place == wanted).double().mean())
+        place = (code[:, BACK:] @ weight @ code.mT).argmax(-1)
+        metrics[metric] = float((place == torch.arange(WINDOW - BACK)).double().mean())
     return metrics
 
 

@@ -46,8 +46,6 @@ STUDY = Study.of(
         "uniform": "the plain average of states",
         "last state": "weight 1 for the last",
     },
-    full=Budget(),
-    quick=Budget(),
 )
 
 

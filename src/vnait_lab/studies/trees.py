@@ -218,13 +218,15 @@ class Corpus:
         random = np.random.default_rng((seed, len(pool)))
         words = {word: number for number, word in enumerate(known, FIRST)}
         self.groups = []
-        for length in sorted({len(one.words) for one in pool}):
-            own = [one for one in pool if len(one.words) == length]
-            heads = [self.changed(one.heads, random) for one in own]
+        for length in sorted({len(tree.words) for tree in pool}):
+            group = [tree for tree in pool if len(tree.words) == length]
+            heads = [self.changed(tree.heads, random) for tree in group]
             self.groups.append(
                 Group(
-                    torch.tensor([[words.get(word.lower(), UNKNOWN) for word in one.words] for one in own]),
-                    torch.tensor([[tags.index(tag) for tag in one.tags] for one in own]),
+                    torch.tensor(
+                        [[words.get(word.lower(), UNKNOWN) for word in tree.words] for tree in group]
+                    ),
+                    torch.tensor([[tags.index(tag) for tag in tree.tags] for tree in group]),
                     heads,
                     self.located(heads),
                 )
@@ -240,14 +242,14 @@ class Corpus:
 
     def located(self, heads: Iterable[Heads]) -> Tensor:
         """The places (N, n, P) in these trees."""
-        return torch.from_numpy(np.stack([places(self.where, own) for own in heads])).float()
+        return torch.from_numpy(np.stack([places(self.where, tree) for tree in heads])).float()
 
     def at(self, group: Group, rows: Tensor, hidden: Tensor) -> Tensor:
         """The places of these sentences with these words hidden."""
         if self.change != "visible":
             return group.at[rows]
         pairs = zip(rows.tolist(), hidden.numpy(), strict=True)
-        return self.located(visible(group.heads[row], own) for row, own in pairs)
+        return self.located(visible(group.heads[row], mask) for row, mask in pairs)
 
 
 class Tagger(nn.Module):
@@ -269,7 +271,7 @@ class Tagger(nn.Module):
 @cache
 def sentences(folder: str, name: str) -> list[Tree]:
     """The sentences of a file that are neither short nor long."""
-    return [one for one in trees(data_folder(folder) / name) if len(one.words) in LENGTHS]
+    return [tree for tree in trees(data_folder(folder) / name) if len(tree.words) in LENGTHS]
 
 
 def hide(count: int, length: int, random: np.random.Generator) -> Tensor:
@@ -292,9 +294,9 @@ def run(variant: str, seed: int, budget: Budget) -> Metrics:
     )
     if variant == "rules":
         return rules(train, test, random)
-    counts = Counter(word.lower() for one in train for word in one.words)
+    counts = Counter(word.lower() for tree in train for word in tree.words)
     known = [word for word in counts if counts[word] > 1]
-    tags = sorted({tag for one in train + test for tag in one.tags})
+    tags = sorted({tag for tree in train + test for tag in tree.tags})
     learn, new = (Corpus(variant, pool, known, tags, seed) for pool in (train, test))
     torch.manual_seed(seed)
     model = Tagger(learn.where, len(known) + FIRST, len(tags))
@@ -318,16 +320,16 @@ def run(variant: str, seed: int, budget: Budget) -> Metrics:
         hit = model(group.words.masked_fill(hidden, HIDDEN), at).argmax(-1) == group.tags
         for side in right:
             right[side].append(hit[hidden == side])
-    hits = {side: float(torch.cat(own).double().mean()) for side, own in right.items()}
+    hits = {side: float(torch.cat(part).double().mean()) for side, part in right.items()}
     return {"accuracy": hits[True], "seen": hits[False]}
 
 
-def clues(one: Tree, place: int, hidden: Iterable[bool]) -> dict[str, dict[str, int]]:
+def clues(tree: Tree, place: int, hidden: Iterable[bool]) -> dict[str, dict[str, int]]:
     """What each rule reads of the word at a place: words near in order, near in the tree, or arcs alone."""
-    words = ["?" if gone else word.lower() for word, gone in zip(one.words, hidden, strict=True)]
+    words = ["?" if gone else word.lower() for word, gone in zip(tree.words, hidden, strict=True)]
     near = [offset for offset in (-2, -1, 1, 2) if 0 <= place + offset < len(words)]
-    head, below = one.heads[place], [word for word, head in enumerate(one.heads) if head == place]
-    depth = int(climbs(one.heads)[place].max())
+    head, below = tree.heads[place], [word for word, head in enumerate(tree.heads) if head == place]
+    depth = int(climbs(tree.heads)[place].max())
     return {
         "order": {f"{offset} {words[place + offset]}": 1 for offset in near},
         "tree": {f"head {words[head] if head >= 0 else ''}": 1}
@@ -342,9 +344,9 @@ def rules(train: list[Tree], test: list[Tree], random: np.random.Generator) -> M
     from sklearn.linear_model import LogisticRegression
 
     def hidden(pool: list[Tree]) -> tuple[list[dict[str, dict[str, int]]], list[str]]:
-        masks = [(one, hide(1, len(one.words), random)[0].tolist()) for one in pool * MASKS]
-        changed = [(one, place, mask) for one, mask in masks for place, gone in enumerate(mask) if gone]
-        return [clues(*row) for row in changed], [one.tags[place] for one, place, _ in changed]
+        masks = [(tree, hide(1, len(tree.words), random)[0].tolist()) for tree in pool * MASKS]
+        changed = [(tree, place, mask) for tree, mask in masks for place, gone in enumerate(mask) if gone]
+        return [clues(*row) for row in changed], [tree.tags[place] for tree, place, _ in changed]
 
     (known, answers), (new, truth) = hidden(train), hidden(test)
     most = Counter(answers).most_common(1)[0][0]

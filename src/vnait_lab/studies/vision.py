@@ -8,6 +8,7 @@ patches, and nothing tells the model that it was resized. The study `patches` co
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import lru_cache
 from math import nan
 from typing import Any
@@ -17,7 +18,6 @@ from sklearn.datasets import load_digits
 from torch import Generator, Tensor, nn
 from torch.nn import functional as F
 
-from vnait.model.backbone import Encoder
 from vnait.positions.coordinates import Grid
 from vnait.positions.encodings import (
     Axial,
@@ -30,7 +30,7 @@ from vnait.positions.encodings import (
     Sum,
 )
 from vnait.positions.method import Method
-from vnait_lab.kit import Bars, Dots, Figure, decided, descend, figure, listed
+from vnait_lab.kit import Bars, Dots, Figure, Stack, decided, descend, figure, listed
 from vnait_lab.study import Budget, Findings, Metrics, Study, Verdict
 
 PATCH, SIDE, DIM, HEADS = 2, 4, 48, 4  # 8 x 8 pixels are 4 x 4 patches
@@ -41,6 +41,15 @@ MODELS = {
     "relative": "a learned bias of the row's distance and of the column's",
     "axial": "queries and keys turned by row and column",
     "none": "no positions",
+}
+ENCODINGS: dict[str, Callable[[], nn.Module]] = {
+    "learned": lambda: GridTable(dim=DIM, shape=(SIDE, SIDE), start=0.5),
+    "sinusoid": lambda: Concatenated(*(Axis(Sinusoid(dim=DIM // 2, base=100), axis) for axis in (0, 1))),
+    "relative": lambda: Sum(
+        *(Axis(ShawBias(num_heads=HEADS, max_distance=SIDE - 1, start=1.0), axis) for axis in (0, 1))
+    ),
+    "axial": lambda: Axial(width=DIM // HEADS, axes=2),
+    "none": NoPosition,
 }
 STUDY = Study.of(
     __name__,
@@ -55,52 +64,29 @@ STUDY = Study.of(
 )
 
 
-def encoding(variant: str) -> nn.Module:
-    if variant == "learned":
-        return GridTable(dim=DIM, shape=(SIDE, SIDE), start=0.5)
-    if variant == "sinusoid":
-        return Concatenated(*(Axis(Sinusoid(dim=DIM // 2, base=100), axis) for axis in (0, 1)))
-    if variant == "relative":
-        biases = (ShawBias(num_heads=HEADS, max_distance=SIDE - 1, start=1.0) for _ in range(2))
-        return Sum(*(Axis(bias, axis) for axis, bias in enumerate(biases)))
-    return Axial(width=DIM // HEADS, axes=2) if variant == "axial" else NoPosition()
+class Patches(nn.Conv2d):
+    """Images (B, channels, h, w) -> the vectors of their patches (B, T, dim), row by row."""
+
+    def __init__(self, channels: int, dim: int, *, side: int) -> None:
+        super().__init__(channels, dim, side, stride=side)
+
+    def forward(self, images: Tensor) -> Tensor:
+        return super().forward(images).flatten(2).mT
 
 
-class Placed(nn.Module):
-    """Fixed coordinates (T, 2), the same for every image."""
-
-    causal, per_sentence = False, False
-
-    def __init__(self, places: Tensor) -> None:
-        super().__init__()
-        self.places = places
-
-    def forward(self, vectors: Tensor | None, mask: Tensor) -> Tensor:
-        return self.places.expand(len(mask), -1, -1)
-
-
-class Viewer(nn.Module):
-    """Images (B, h, w) -> logits (B, 10): patches, positions, two blocks, the mean over unmasked patches."""
+class Viewer(Stack):
+    """Images (B, h, w) -> logits (B, 10), of the mean over unmasked patches."""
 
     def __init__(self, variant: str) -> None:
-        super().__init__()
-        self.patches = nn.Conv2d(1, DIM, PATCH, stride=PATCH)
-        self.method = Method(coordinates=Grid(shape=(-1, SIDE)), encoding=encoding(variant))
+        patches = Patches(1, DIM, side=PATCH)
+        method = Method(coordinates=Grid(shape=(-1, SIDE)), encoding=ENCODINGS[variant]())
+        super().__init__(method, vectors=patches, outputs=10, dim=DIM, num_heads=HEADS, wide=2)
         self.unbounded = variant != "learned"  # has codes past the trained grid
-        self.encoder = Encoder(dim=DIM, num_heads=HEADS, intermediate=2 * DIM, num_layers=2, dropout=0.0)
-        self.read = nn.Linear(DIM, 10)
 
     def forward(self, images: Tensor, places: Tensor | None = None, mask: Tensor | None = None) -> Tensor:
         """`places` (T, 2) are the patches' coordinates, by default their cells; `mask` (B, T): True: real."""
-        vectors = self.patches(images[:, None]).flatten(2).mT
-        if mask is None:
-            mask = torch.ones(vectors.shape[:2], dtype=torch.bool)
-        method = self.method
-        if places is not None:
-            method = Method(coordinates=Placed(places), encoding=method.encoding)
-        inputs = method(vectors, mask)
-        states = self.encoder(inputs.x, inputs.injection, mask) * mask[..., None]
-        return self.read(states.sum(1) / mask.sum(1, keepdim=True))
+        known = None if places is None else places.expand(len(images), -1, -1)
+        return self.pooled(images[:, None], mask, known)
 
 
 def grid(images: Tensor) -> Tensor:

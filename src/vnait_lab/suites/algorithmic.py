@@ -150,8 +150,8 @@ def verdict(scores: Sequence[Score], method: str, *, tasks: Sequence[str] = tupl
     shared = run_by_all(scores)
     if not shared:
         return Verdict("undecided", f"no task was run by all of {', '.join([method, *rivals])}")
-    standing = {one.method: one for one in overall(shared)}
-    far = {name: one.means["accuracy_far"] for name, one in standing.items()}
+    ranked = {standing.method: standing for standing in overall(shared)}
+    far = {name: standing.means["accuracy_far"] for name, standing in ranked.items()}
     first, best = max(rivals, key=far.__getitem__), max(plain, key=far.__getitem__)
     ahead, lead = far[method] - far[best], far[method] - far[first]
     done = {score.task for score in shared}
@@ -164,6 +164,6 @@ def verdict(scores: Sequence[Score], method: str, *, tasks: Sequence[str] = tupl
     return judged(
         lead > 0 and ahead >= AHEAD,
         words,
-        seeds=min(one.seeds for one in standing.values()),
+        seeds=min(standing.seeds for standing in ranked.values()),
         missing=[name for name in tasks if name not in done],
     )

@@ -188,11 +188,11 @@ def _expression(text: list[int], length: int, operators: int, draw: Draw) -> int
         return digit if length % 2 else -digit % MODULUS
     left, operator = 1 + int(draw() * (length - 4)), PLUS + int(draw() * operators)
     text.append(OPEN)
-    one = _expression(text, left, operators, draw)
+    first = _expression(text, left, operators, draw)
     text.append(operator)
-    other = _expression(text, length - 3 - left, operators, draw)
+    second = _expression(text, length - 3 - left, operators, draw)
     text.append(CLOSE)
-    value = one * other if operator == TIMES else one - other if operator == MINUS else one + other
+    value = first * second if operator == TIMES else first - second if operator == MINUS else first + second
     return value % MODULUS
 
 
@@ -244,7 +244,7 @@ def binary_addition(count: int, length: int, random: Generator) -> Texts:
         text = symbols(2, count, length, random)
         return text, _closed([_bits(_number(row)) for row in text.tolist()], length + 1)
     pairs, text = _two_numbers(count, length, random)
-    return text, _closed([_bits(one + other) for one, other in pairs], length + 1)
+    return text, _closed([_bits(first + second) for first, second in pairs], length + 1)
 
 
 @algorithm(
@@ -262,7 +262,7 @@ def binary_multiplication(count: int, length: int, random: Generator) -> Texts:
     if length < 3:
         return symbols(2, count, length, random), _closed([[0] * (length - 1)] * count, length)
     pairs, text = _two_numbers(count, length, random)
-    return text, _closed([_bits(one * other) for one, other in pairs], length)
+    return text, _closed([_bits(first * second) for first, second in pairs], length)
 
 
 @algorithm(
@@ -301,9 +301,9 @@ def _two_numbers(
     pairs, texts = list[tuple[int, int]](), list[list[int]]()
     for _ in range(count):
         first = 1 + int(draw() * (length - 2))
-        one, other = _above_zero(first, draw), _above_zero(length - 1 - first, draw)
-        pairs.append((one, other))
-        texts.append([*_bits(one, first), END, *_bits(other, length - 1 - first)])
+        low, high = _above_zero(first, draw), _above_zero(length - 1 - first, draw)
+        pairs.append((low, high))
+        texts.append([*_bits(low, first), END, *_bits(high, length - 1 - first)])
     return pairs, torch.tensor(texts)
 
 

@@ -16,8 +16,8 @@ from vnait.positions.building import build
 from vnait.shared.randomness import preserved_generators
 from vnait_lab.study import Verdict
 from vnait_lab.suites import suite
-from vnait_lab.suites.fillers import ORACLES, TASKS, VOCABULARY, Task, condensed
-from vnait_lab.suites.length import FAR, TOKENS, TRAINED, Setting
+from vnait_lab.suites.fillers import ORACLES, TASKS, Task, condensed
+from vnait_lab.suites.length import FAR, TOKENS, TRAINED, Setting, new_model
 from vnait_lab.suites.suite import Score, Suite, answers, at_lengths, judged
 from vnait_lab.suites.tasks import SHORTEST
 
@@ -38,17 +38,8 @@ def untrained(
     method: str, task: Task, seed: int, setting: Setting, **config: float
 ) -> VnaitForSequenceClassification:
     """A new classifier; `config` are further settings of `VnaitConfig`."""
-    return suite.new_model(
-        VnaitForSequenceClassification,
-        setting,
-        seed,
-        method=method,
-        vocab_size=VOCABULARY,
-        max_length=2 * max(LENGTHS),  # an oracle writes heavy words twice
-        mean_length=(SHORTEST + TRAINED) / 2,
-        num_labels=task.classes,
-        **config,
-    )
+    longest = 2 * max(LENGTHS)  # an oracle writes heavy words twice
+    return new_model(method, task, seed, setting, max_length=longest, **config)
 
 
 def train(

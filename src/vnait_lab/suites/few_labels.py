@@ -22,6 +22,7 @@ from vnait.results.results import interval_of
 from vnait.shared.statistics import interval
 from vnait.train.run import Run
 from vnait_lab.records import BASELINES
+from vnait_lab.rules import clear, decided
 from vnait_lab.study import Verdict
 from vnait_lab.suites.suite import check
 
@@ -203,7 +204,7 @@ def paired(records: Sequence[Record], method: str = "vnait") -> list[dict[str, A
         ours = every.get((name, method, seed), {})
         shared = ours.keys() & curve.keys()
         if rival != method and shared:
-            first, second = (area({shots: one[shots] for shots in shared}) for one in (ours, curve))
+            first, second = (area({shots: scores[shots] for shots in shared}) for scores in (ours, curve))
             differences.setdefault(rival, {}).setdefault(name, {})[seed] = first - second
     rows: list[dict[str, Any]] = []
     for rival, of_set in differences.items():
@@ -256,7 +257,7 @@ def verdict(
     absent += [*_missing(records, method, sets, shots), *_unmatched(records, method)]
     if absent and not any(row["set"] for row in wrong):
         return Verdict("undecided", "; ".join([*said, f"not run yet: {', '.join(absent)}"]))
-    return Verdict("refuted" if wrong else "undecided" if unclear else "confirmed", "; ".join(said))
+    return decided(not wrong and not unclear, "; ".join(said), refuted=bool(wrong))
 
 
 def no_loss(
@@ -281,8 +282,7 @@ def no_loss(
     both = [record for record in records if record.method in (method, PAPER)]
     if absent := [*_missing(records, method, sets, shots), *_unmatched(both, method)]:
         return Verdict("undecided", f"{said}; not run yet: {', '.join(absent)}")
-    low, high = interval_of(pooled).bounds
-    return Verdict("confirmed" if low > -LOSS else "refuted" if high < -LOSS else "undecided", said)
+    return clear([interval_of(pooled)], said, least=-LOSS)
 
 
 def _parts(differences: Sequence[dict[str, Any]]) -> Iterator[tuple[dict[str, Any], int]]:

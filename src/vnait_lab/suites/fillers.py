@@ -28,7 +28,6 @@ M, OPEN, CLOSE = 1, 2, 3
 WORDS = range(4, 12)  # the class of a word is its parity
 FILLERS = range(12, 20)
 BOTH = range(WORDS.start, FILLERS.stop)
-VOCABULARY = FILLERS.stop
 FEWEST = 4  # tokens that count, in every text
 
 Counted = Bool[Tensor, "N T"]

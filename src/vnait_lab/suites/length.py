@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import fmean
+from typing import Any
 
 import torch
 from torch import Generator
@@ -56,19 +57,18 @@ def fit(
 
 
 def new_model(
-    method: str, task: Task, seed: int, setting: Setting, **config: float
+    method: str, task: Any, seed: int, setting: Setting, **config: float
 ) -> VnaitForSequenceClassification:
     """An untrained classifier; `config` are further settings of `VnaitConfig`."""
+    sizes = {"max_length": max(LENGTHS), "mean_length": (SHORTEST + TRAINED) / 2}
     return suite.new_model(
         VnaitForSequenceClassification,
         setting,
         seed,
         method=method,
         vocab_size=VOCABULARY,
-        max_length=max(LENGTHS),
-        mean_length=(SHORTEST + TRAINED) / 2,
         num_labels=task.classes,
-        **config,
+        **{**sizes, **config},
     )
 
 

@@ -23,6 +23,7 @@ from vnait.shared.processes import one_thread
 from vnait.shared.randomness import preserved_generators
 from vnait.shared.statistics import UNIT, Interval, interval
 from vnait.train.tasks.tags import IGNORED
+from vnait_lab.rules import decided
 from vnait_lab.study import Verdict
 from vnait_lab.suites.together import train_together
 
@@ -244,7 +245,7 @@ def judged(holds: bool, words: str, *, seeds: int, missing: Sequence[str]) -> Ve
         return Verdict("undecided", f"{words}; fewer than {SEEDS} seeds")
     if missing:
         return Verdict("undecided", f"{words}; not run yet: {', '.join(missing)}")
-    return Verdict("confirmed" if holds else "refuted", words)
+    return decided(holds, words)
 
 
 def new_model(kind: type[Model], setting: Training, seed: int, **config: Any) -> Model:

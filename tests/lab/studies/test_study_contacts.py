@@ -8,7 +8,9 @@ from torch import Generator
 
 from vnait_lab.studies.contacts import (
     CHANNELS,
+    FALSE,
     FAMILIES,
+    KEPT,
     LENGTH,
     STUDY,
     Scorer,
@@ -16,11 +18,11 @@ from vnait_lab.studies.contacts import (
     fixed,
     frequency,
     measured,
-    noisy,
     pairs,
     run,
     touching,
 )
+from vnait_lab.studies.parts.proteins import noisy
 from vnait_lab.study import Budget
 
 
@@ -47,7 +49,7 @@ def test_what_residues_and_maps_say() -> None:
     content = contents(contacts, random)
     product, far = (content @ content.mT), pairs(24)
     assert product[:, far][contacts[:, far]].mean() > product[:, far][~contacts[:, far]].mean() + 1
-    known = noisy(contacts, random)
+    known = noisy(contacts, KEPT, FALSE, random)
     assert torch.equal(known, known.mT)
     assert known[:, far][contacts[:, far]].mean().item() == pytest.approx(0.5, abs=0.02)
     assert known[:, far][~contacts[:, far]].mean().item() == pytest.approx(0.03, abs=0.005)

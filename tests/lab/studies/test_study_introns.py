@@ -7,7 +7,7 @@ import torch
 from torch import Generator, Tensor, nn
 
 from vnait_lab.studies import introns
-from vnait_lab.studies.introns import HALF, VARIANTS, WINDOW, Reader, by_hand, mutated, pieces, right
+from vnait_lab.studies.introns import HALF, VARIANTS, WINDOW, Detector, by_hand, mutated, pieces, right
 from vnait_lab.studies.parts.dna import LETTERS, letters
 
 
@@ -78,7 +78,7 @@ def test_mutations_are_at_the_junctions() -> None:
 @pytest.mark.parametrize("variant", [variant for variant in VARIANTS if variant != "by hand"])
 def test_only_without_positions_are_halves_exchangeable(variant: str) -> None:
     torch.manual_seed(0)
-    model, x = Reader(variant).eval(), torch.randint(4, (2, 80))
+    model, x = Detector(variant).eval(), torch.randint(4, (2, 80))
     x[:, :8] = x[:, 40:48] = x[:, 32:40] = x[:, 72:] = 0  # the same letters around both cuts
     with torch.no_grad():
         same = torch.allclose(model(x), model(x.roll(40, 1)), atol=1e-5)

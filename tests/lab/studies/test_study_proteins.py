@@ -166,7 +166,7 @@ def test_another_map_helps_no_more_than_chance(
 
 def test_maps_have_their_shares(generated: list[Chain]) -> None:
     chain = planted(300, 5)
-    own = study.noisy(chain, Generator().manual_seed(0))
+    own = reading.noisy(chain.contacts, study.KEPT, study.FALSE, Generator().manual_seed(0))
     assert torch.equal(own, own.T)
     assert own[chain.far & chain.contacts].mean().item() == pytest.approx(0.5, abs=0.05)
     assert own[chain.far & ~chain.contacts].mean().item() == pytest.approx(0.01, abs=0.003)
@@ -233,7 +233,7 @@ def test_every_arm_runs(arm: str, generated: list[Chain]) -> None:
 def test_verdicts_and_the_figure(generated: list[Chain]) -> None:
     of_content, counted = (study.run(arm, 0, SHORT) for arm in ("none", "counted"))
     found = Findings({**{(arm, 0): of_content for arm in STUDY.variants}, ("counted", 0): counted})
-    assert all(claim.judge(found).found for claim in STUDY.claims)
+    assert all(claim.judge(found).summary for claim in STUDY.claims)
     assert len(STUDY.draw(found).axes) == 3
 
 

@@ -7,7 +7,7 @@ import torch
 from torch.nn import functional as F
 
 from vnait.positions.encodings import GridTable
-from vnait_lab.studies.vision import DIM, MODELS, Placed, Viewer, changes, framed, grid, placed
+from vnait_lab.studies.vision import DIM, MODELS, Viewer, changes, framed, grid, placed
 
 
 def model(arm: str) -> Viewer:
@@ -28,7 +28,7 @@ def test_a_canvas_by_hand() -> None:
 def test_scaled_places_resize_the_table_bilinearly() -> None:
     table = GridTable(dim=DIM, shape=(4, 4))
     places = placed(grid(torch.zeros(1, 12, 12)))
-    added = table(Placed(places["scaled"])(None, torch.ones(1, 36, dtype=torch.bool))).added[0]
+    added = table(places["scaled"][None]).added[0]
     grown = F.interpolate(table.weight.movedim(-1, 0)[None], size=(6, 6), mode="bilinear", align_corners=True)
     assert torch.allclose(added, grown[0].flatten(1).T, atol=1e-6)
     assert places["counted"][7].tolist() == [1, 1] and places["clamped"].max() == 3

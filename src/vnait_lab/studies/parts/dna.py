@@ -20,8 +20,8 @@ def reverse_complement(x: Tensor) -> Tensor:
 
 def starts(x: Tensor, motif: Tensor) -> Tensor:
     """1 at starts of the motif, else 0: (N, L)."""
-    found = (x.unfold(1, len(motif), 1) == motif).all(-1)
-    return F.pad(found, (0, len(motif) - 1)).double()
+    matches = (x.unfold(1, len(motif), 1) == motif).all(-1)
+    return F.pad(matches, (0, len(motif) - 1)).double()
 
 
 def planted(first: Tensor, second: Tensor, offsets: Tensor, length: int, random: Generator) -> Tensor:

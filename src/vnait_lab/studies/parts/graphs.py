@@ -18,7 +18,7 @@ DATA = f"a path of {LENGTH} nodes; ten graphs: four social, three random, three 
 
 def graphs(seed: int) -> dict[str, Any]:
     """Connected unweighted graphs of 15 to 77 nodes: four social ones, three random, three regular."""
-    found = {
+    drawn = {
         "karate club": nx.karate_club_graph(),
         "Les Misérables": nx.les_miserables_graph(),
         "Florentine families": nx.florentine_families_graph(),
@@ -31,7 +31,7 @@ def graphs(seed: int) -> dict[str, Any]:
         "cycle": nx.cycle_graph(64),
     }
     return {
-        name: nx.convert_node_labels_to_integers(nx.Graph(list(graph.edges))) for name, graph in found.items()
+        name: nx.convert_node_labels_to_integers(nx.Graph(list(graph.edges))) for name, graph in drawn.items()
     }
 
 
@@ -40,9 +40,9 @@ def laplacian(graph: Any) -> Tensor:
     return torch.tensor(nx.laplacian_matrix(graph).toarray(), dtype=torch.float64)
 
 
-def path_eigenvalues(count: int = LENGTH) -> Tensor:
-    """2 - 2 cos(pi k / n): the eigenvalues of D - A of a path of n nodes, in closed form."""
-    return 2 - 2 * (torch.pi * torch.arange(count, dtype=torch.float64) / count).cos()
+def path_eigenvalues() -> Tensor:
+    """2 - 2 cos(pi k / n): the eigenvalues of D - A of a path of n = `LENGTH` nodes, in closed form."""
+    return 2 - 2 * (torch.pi * torch.arange(LENGTH, dtype=torch.float64) / LENGTH).cos()
 
 
 def whole(graph: Any, dim: int) -> int:

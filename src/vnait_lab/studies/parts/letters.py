@@ -27,13 +27,15 @@ METHODS = {
 }
 
 
+def news() -> str:
+    """The Lee news corpus, an article a line, which gensim ships for its own tests."""
+    return Path(datapath("lee_background.cor")).read_text(encoding="utf-8")
+
+
 @lru_cache(maxsize=1)
 def text() -> tuple[Tensor, Tensor, int]:
-    """Training letters, test letters (the last tenth) and the size of the alphabet.
-
-    The text is the Lee news corpus, which gensim ships for its own tests.
-    """
-    letters = Path(datapath("lee_background.cor")).read_text(encoding="utf-8")
+    """Training letters, test letters (the last tenth) and the size of the alphabet."""
+    letters = news()
     number = {letter: i for i, letter in enumerate(sorted(set(letters)))}
     ids = torch.tensor([number[letter] for letter in letters])
     return ids[: -len(ids) // 10], ids[-len(ids) // 10 :], len(number)

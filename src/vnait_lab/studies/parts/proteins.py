@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import torch
 from jaxtyping import Bool, Float, Int
-from torch import Tensor
+from torch import Generator, Tensor
 
 LETTERS = "ACDEFGHIKLMNPQRSTVWY"
 TOUCHING = 8.0  # angstrom between the alpha carbons of a contact
@@ -58,8 +58,8 @@ def chains(folder: Path) -> list[Chain]:
     the first is kept.
     """
     files = sorted(path for path in folder.iterdir() if path.suffix in (".pdb", ".cif"))
-    found = {chain.text: chain for path in files for chain in of_file(path)}
-    order = sorted(found.values(), key=lambda chain: sha256(chain.text.encode()).hexdigest())
+    by_text = {chain.text: chain for path in files for chain in of_file(path)}
+    order = sorted(by_text.values(), key=lambda chain: sha256(chain.text.encode()).hexdigest())
     return distinct([chain for chain in order if int((chain.far & chain.contacts).sum()) >= CONTACTS])
 
 
@@ -83,13 +83,24 @@ def residues(chain: Any) -> tuple[list[int], list[int], list[list[float]]]:
     from Bio.Data.PDBData import protein_letters_3to1
 
     names = {**protein_letters_3to1, "MSE": "M"}
-    own = [
-        one
-        for one in chain
-        if "CA" in one and one.resname in names and (one.id[0] == " " or one.resname == "MSE")
+    standard = [
+        residue
+        for residue in chain
+        if "CA" in residue and residue.resname in names and (residue.id[0] == " " or residue.resname == "MSE")
     ]
-    letters = [LETTERS.index(names[one.resname]) for one in own]
-    return [one.id[1] for one in own], letters, [one["CA"].coord.tolist() for one in own]
+    letters = [LETTERS.index(names[residue.resname]) for residue in standard]
+    return (
+        [residue.id[1] for residue in standard],
+        letters,
+        [residue["CA"].coord.tolist() for residue in standard],
+    )
+
+
+def noisy(contacts: Tensor, recall: float, false: float, random: Generator) -> Tensor:
+    """Noisy maps (..., T, T), symmetric: a share `recall` of the contacts, and `false` of the other pairs."""
+    draw = torch.rand(contacts.shape, generator=random).triu(1)
+    draw = draw + draw.mT
+    return torch.where(contacts, draw < recall, draw < false).float()
 
 
 def placed(
@@ -104,7 +115,7 @@ def placed(
     return Chain(source, torch.tensor(letters), places, torch.cdist(carbons, carbons) < TOUCHING)
 
 
-def distinct(found: Sequence[Chain]) -> list[Chain]:
+def distinct(sample: Sequence[Chain]) -> list[Chain]:
     """Without chains that are homologs of an earlier one: their best local alignment (BLOSUM62, 11 to open
     and 1 to extend a gap) has a score of 40 or more, and identical residues are 20 % of the shorter chain.
     """
@@ -113,19 +124,19 @@ def distinct(found: Sequence[Chain]) -> list[Chain]:
     aligner = PairwiseAligner(mode="local", open_gap_score=-11, extend_gap_score=-1)
     aligner.substitution_matrix = substitution_matrices.load("BLOSUM62")
 
-    def alike(one: str, other: str) -> bool:
-        if aligner.score(one, other) < SCORE:
+    def alike(left: str, right: str) -> bool:
+        if aligner.score(left, right) < SCORE:
             return False
-        best = aligner.align(one, other)[0]
+        best = aligner.align(left, right)[0]
         same = sum(
-            one[first:last][step] == other[start:end][step]
+            left[first:last][step] == right[start:end][step]
             for (first, last), (start, end) in zip(*best.aligned, strict=True)
             for step in range(last - first)
         )
-        return same >= ALIKE * min(len(one), len(other))
+        return same >= ALIKE * min(len(left), len(right))
 
-    kept: list[Chain] = []
-    for chain in found:
-        if not any(alike(chain.text, earlier.text) for earlier in kept):
-            kept.append(chain)
-    return kept
+    unlike: list[Chain] = []
+    for chain in sample:
+        if not any(alike(chain.text, earlier.text) for earlier in unlike):
+            unlike.append(chain)
+    return unlike

@@ -27,7 +27,7 @@ def moved(scores: Scores) -> Metrics:
     query, key = torch.randn(2, 1, HEADS, 50, WIDTH, dtype=torch.float64)  # 50 tokens
     weight = torch.randn(WIDTH, WIDTH).double()
     still, *after = (scores(line(50, shift), query, key, weight) for shift in (0, *SHIFTS))
-    changes = [float((one - still).abs().max() / still.std()) for one in after]
+    changes = [float((scored - still).abs().max() / still.std()) for scored in after]
     return {"moved": max(changes), "changes": changes}
 
 
