@@ -4,6 +4,12 @@ run.
 
 from __future__ import annotations
 
+import os
+
+# Before torch and numpy load: pytest-xdist starts a worker per core, and their processes inherit this.
+os.environ |= {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+
+import ast
 import logging
 import re
 import sys
@@ -17,8 +23,21 @@ import numpy as np
 import pytest
 import torch
 from hypothesis import HealthCheck, settings
-from jaxtyping import install_import_hook
+from jaxtyping import _import_hook, install_import_hook
 from PIL import Image
+
+
+class OuterFunctions(_import_hook.JaxtypingTransformer):
+    """Checks no function inside a function: each call of the outer one would prepare that check anew, a seventh
+    of the time of the tests that attach a method.
+    """
+
+    def generic_visit(self, node: ast.AST) -> None:
+        if not isinstance(node, ast.FunctionDef):
+            super().generic_visit(node)
+
+
+_import_hook.JaxtypingTransformer = OuterFunctions
 
 # Before anything imports vnait: every annotation with a shape is checked at every call. Not in vnait.model:
 # there, transformers makes a dataclass of the configuration, and the check reads its __init__ before it has

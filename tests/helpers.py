@@ -7,6 +7,9 @@ its check of types there and take half a second, within the time in which such a
 from __future__ import annotations
 
 import multiprocessing
+import os
+import subprocess
+import sys
 from multiprocessing.context import ForkServerContext
 from pathlib import Path
 from typing import Any
@@ -95,6 +98,19 @@ def forkserver(*imports: str) -> ForkServerContext:
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload([*imports])
     return context
+
+
+def python(code: str, *arguments: object, cwd: Path | None = None, **environment: str) -> str:
+    """What a process of its own prints; it has no check of types, which can't be traced or compiled."""
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", code, *map(str, arguments)],
+        cwd=cwd,
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
 
 
 def perturb(model: nn.Module) -> None:

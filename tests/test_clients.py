@@ -8,8 +8,6 @@ import inspect
 import io
 import pickle
 import random
-import subprocess
-import sys
 import threading
 from pathlib import Path
 from typing import Any
@@ -24,6 +22,7 @@ from torch import nn
 import vnait
 from conftest import unchecked
 from families import DECODERS, FAMILIES, SMALL, TWO_SIDED, attached_to, ids_of, logits, method_of, model_of
+from helpers import python
 from vnait import InputError, Method
 from vnait.positions.coordinates import Index
 from vnait.positions.encodings import Sinusoid
@@ -362,10 +361,9 @@ except ValueError as error:
 import vnait
 print(type(load()).__name__)
 """
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
-    refused, loaded = done.stdout.rsplit("\n", 2)[:2]
+    refused, loaded = python(script).rsplit("\n", 2)[:2]
     assert "has model type `vnait-attached` but Transformers does not recognize" in refused
-    assert loaded == "BertModel", done.stderr
+    assert loaded == "BertModel"
 
 
 def test_a_method_without_a_name_is_refused_before_anything_is_written(tmp_path):

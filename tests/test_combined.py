@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import math
-import subprocess
-import sys
 from collections.abc import Callable
 from dataclasses import fields
 
@@ -13,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from conftest import unchecked
-from helpers import drawn
+from helpers import drawn, python
 from vnait.positions.encodings import (
     AlibiBias,
     Axis,
@@ -233,7 +231,7 @@ for part in (codes, scores):
     for ours, expected in zip([*compiled, *exported(other)], [*told(at), *told(other)], strict=True):
         torch.testing.assert_close(ours, expected, rtol=0, atol=1e-6)
 """
-    subprocess.run([sys.executable, "-W", "ignore", "-c", code], check=True)
+    python(code)
 
 
 # --- What they say

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import re
-import subprocess
-import sys
 from collections.abc import Callable
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -19,7 +16,7 @@ from torch import Tensor, nn
 
 import vnait
 from conftest import unchecked
-from helpers import methods_of_each_kind
+from helpers import methods_of_each_kind, python
 from vnait import cli
 from vnait.cli import terminal
 from vnait.positions import attention as backbone
@@ -36,7 +33,6 @@ from vnait.shared.errors import InputError
 from vnait_lab.peers import subjects as peers
 
 DIM, HEADS = 32, 2
-VNAIT = Path(sys.executable).with_name("vnait")
 
 
 def broken(subject: object, *laws: str) -> list[Row]:
@@ -73,12 +69,12 @@ def kept_laws(name: str, laws: set[str]) -> list[Row]:
 @pytest.mark.long
 def test_every_method_keeps_every_law() -> None:
     """By the command in another process: the tests' check of types can't be compiled."""
-    done = in_a_process([str(VNAIT), "conformance", *METHODS, "--json", "--quiet"])
-    rows = [Row(**row) for row in json.loads(done.stdout)["rows"]]
+    command = "import sys; from vnait.cli import main; main(sys.argv[1:])"
+    printed = python(command, "conformance", *METHODS, "--json", "--quiet")
+    rows = [Row(**row) for row in json.loads(printed)["rows"]]
     assert [(row.implementation, row.law) for row in rows] == [
         (name, law) for name in METHODS for law in LAWS
     ]
-    assert done.returncode == 0, done.stderr
     keep_every_law(rows)
     assert sum(row.passed is True for row in rows) >= 15 * len(METHODS)
 
@@ -92,11 +88,6 @@ def keep_every_law(rows: list[Row]) -> None:
         row.implementation for row in rows if row.passed is None and row.law in ("bfloat16", "float16")
     }
     assert excused <= {"xpos", "cope", "nape", "spectral", "vnait-causal", "vnait-paper"}
-
-
-def in_a_process(command: list[str]) -> subprocess.CompletedProcess:
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    return subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
 
 
 def test_the_claims_of_a_method_follow_from_its_parts() -> None:
@@ -561,9 +552,7 @@ rows = [row for law, make in mutants for row in tests.broken(make(None), law)]
 assert tests.broken(tests.built(tests.Index(), tests.Sinusoid(dim=32)), "compile", "export") == []
 print(json.dumps([[row.law, row.detail] for row in rows]))
 """
-    done = in_a_process([sys.executable, "-c", code])
-    assert done.returncode == 0, done.stderr
-    assert [law for law, _ in json.loads(done.stdout)] == ["compile", "export"]
+    assert [law for law, _ in json.loads(python(code))] == ["compile", "export"]
 
 
 def test_every_law_finds_a_fault() -> None:

@@ -2,8 +2,6 @@
 
 import doctest
 import importlib
-import subprocess
-import sys
 from collections import Counter
 
 import numpy as np
@@ -12,6 +10,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from helpers import python
 from vnait.data import batches, collate, repeated, shots, split
 from vnait.shared.errors import InputError
 
@@ -47,8 +46,7 @@ def test_batches_follow_from_their_arguments_alone(lengths, size, seed):
 
 def test_another_process_makes_the_same_batches():
     code = "from vnait.data import batches; print(batches(list(range(40)), batch_size=7, seed=5, epoch=2))"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == str(batches(list(range(40)), batch_size=7, seed=5, epoch=2))
+    assert python(code).strip() == str(batches(list(range(40)), batch_size=7, seed=5, epoch=2))
 
 
 def test_epochs_and_seeds_differ():

@@ -10,8 +10,6 @@ import json
 import logging
 import lzma
 import os
-import subprocess
-import sys
 import tracemalloc
 import zipfile
 from datetime import time
@@ -25,6 +23,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from helpers import python
 from vnait.data import Table, read, stream
 from vnait.shared.errors import InputError
 
@@ -546,8 +545,7 @@ def test_a_file_is_refused_before_torch_is_loaded(tmp_path):
             f"try:\n    main(['compare', *{arguments!r}])\n"
             "except SystemExit as end:\n    print(end.code, 'torch' in sys.modules)"
         )
-        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-        assert done.stdout.split() == ["2", "False"], done.stderr
+        assert python(code).split() == ["2", "False"]
 
 
 # What can't be read
@@ -787,8 +785,7 @@ def test_hf_without_a_network(monkeypatch, error):
 def test_the_import_loads_nothing_heavy():
     heavy = {"pandas", "transformers", "tokenizers", "datasets", "pyarrow", "gensim", "jieba", "sklearn"}
     code = f"import sys, vnait.data; print(sorted({heavy} & set(sys.modules)))"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "[]"
+    assert python(code).strip() == "[]"
 
 
 def test_a_separator_at_the_end_of_a_line_adds_no_field(tmp_path):

@@ -5,10 +5,7 @@ import copy
 import dis
 import inspect
 import json
-import os
 import shutil
-import subprocess
-import sys
 import types
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -31,6 +28,7 @@ import vnait
 from doctor_faults import FAULTS
 from doctor_key import FAST, KEY, model_of
 from doctor_survey import enlarge
+from helpers import python
 from model_types import tiny
 from vnait import TextClassifier, cli
 from vnait.pretrained.doctor import RULES, Report, Severity
@@ -300,14 +298,7 @@ def test_every_rule_has_a_section_with_its_meaning():
 
 def script(finding: object) -> float | bool:
     """The number that a reproduction prints, in a process that has not imported vnait."""
-    done = subprocess.run(
-        [sys.executable, "-c", finding.reproduction],
-        capture_output=True,
-        text=True,
-        check=True,
-        env={**os.environ, "OMP_NUM_THREADS": "1"},
-    )
-    return json.loads(done.stdout.strip().lower())
+    return json.loads(python(finding.reproduction).strip().lower())
 
 
 @pytest.mark.slow

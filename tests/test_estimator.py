@@ -4,12 +4,9 @@ folder.
 
 import copy
 import json
-import os
 import pickle
 import pickletools
 import random
-import subprocess
-import sys
 import warnings
 
 import numpy as np
@@ -26,7 +23,7 @@ from sklearn.preprocessing import FunctionTransformer
 from sklearn.utils import estimator_checks
 
 import vnait
-from helpers import save_vectors
+from helpers import python, save_vectors
 from vnait import TextClassifier
 from vnait.data import Table
 from vnait.data.vocabulary import vocabulary_of
@@ -437,14 +434,8 @@ def test_the_pipeline_of_transformers_agrees_in_a_fresh_process(learned, tmp_pat
         "pipe = transformers.pipeline('text-classification', model=sys.argv[1])\n"
         "print(type(pipe.model).__name__, *[answer['label'] for answer in pipe(sys.argv[2:])])"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", script, str(tmp_path / "model"), *X[:6]],
-        capture_output=True,
-        text=True,
-        check=True,
-        env={**os.environ, "HF_HUB_OFFLINE": "1"},
-    )
-    assert done.stdout.split() == ["VnaitForSequenceClassification", *learned.predict(X[:6])]
+    printed = python(script, tmp_path / "model", *X[:6], HF_HUB_OFFLINE="1")
+    assert printed.split() == ["VnaitForSequenceClassification", *learned.predict(X[:6])]
 
 
 def test_explain_shows_what_the_model_reads(learned):

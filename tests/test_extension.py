@@ -1,8 +1,6 @@
 """`vnait extend`: tasks and advice by hand-made numbers; a tiny embedder from the command to a folder."""
 
 import json
-import subprocess
-import sys
 import time
 from pathlib import Path
 
@@ -12,6 +10,7 @@ import torch
 from transformers import AutoTokenizer, BertModel
 
 import vnait
+from helpers import python
 from vnait import InputError, cli
 from vnait.pretrained.extend.report import Report
 from vnait.pretrained.extend.scoring import bm25, costs, ranked_first, similarities
@@ -282,9 +281,7 @@ def test_the_command_saves_a_folder_that_a_new_process_reads_alike(embedder, tmp
         "model = SentenceTransformer(sys.argv[1])\nassert model.max_seq_length == 128\n"
         "numpy.save(sys.argv[2], model.encode(['a dull film', 'a warm and funny film ' * 20]))"
     )
-    subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", code, tmp_path / "long", tmp_path / "found.npy"], check=True
-    )
+    python(code, tmp_path / "long", tmp_path / "found.npy")
     again = np.load(tmp_path / "found.npy")
     short, cut = embedder.encode(["a dull film", "a warm and funny film " * 20])
     assert np.array_equal(again[0], short) and np.abs(again[1] - cut).max() > 1e-3

@@ -5,8 +5,6 @@ from __future__ import annotations
 import ast
 import faulthandler
 import socket
-import subprocess
-import sys
 import warnings
 from datetime import timedelta
 from pathlib import Path
@@ -20,6 +18,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 import vnait
 from families import COLUMNS, attached_to, cell, ids_of, logits, model_of
+from helpers import python
 from vnait.pretrained import load_adapter, save_adapter, save_base
 from vnait.pretrained.attach.attached import attached_owners
 
@@ -39,10 +38,7 @@ def test_one_graph_and_one_file():
     """In another process: the tests' check of types can't be compiled. A decoder makes its cache inside."""
     cells = [("compile", "bert"), ("compile", "gpt2"), ("ONNX", "bert")]
     script = f"from families import cell\nprint([cell(*one) for one in {cells}])"
-    done = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, check=True, cwd=BENCHMARKS
-    )
-    found = dict(zip(cells, ast.literal_eval(done.stdout), strict=True))
+    found = dict(zip(cells, ast.literal_eval(python(script, cwd=BENCHMARKS)), strict=True))
     assert all(float(cell) <= 1e-4 for cell in found.values()), found
 
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import math
-import subprocess
-import sys
 from collections.abc import Callable
 from fractions import Fraction
 
@@ -15,7 +13,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
-from helpers import everything
+from helpers import everything, python
 from vnait.positions.coordinates import Diagonal, Ends, Grid, Index, Joined, Phase, Running, Segments, Span
 
 TURN = 2 * math.pi
@@ -155,8 +153,7 @@ B, T = torch.export.Dim("B", min=2), torch.export.Dim("T", min=2)
 exported = torch.export.export(part, (None, mask), dynamic_shapes=(None, {0: B, 1: T})).module()
 torch.testing.assert_close(exported(None, longer), part(None, longer), rtol=0, atol=1e-6)
 """
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
+    python(code)
 
 
 # --- Grid

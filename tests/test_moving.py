@@ -3,8 +3,6 @@ decoders.
 """
 
 import math
-import subprocess
-import sys
 
 import pytest
 import torch
@@ -12,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import nn
 
-from helpers import everything
+from helpers import everything, python
 from vnait.positions.coordinates import Ends, Index, Jitter, Randomized, Running, Saturating, Span, moving
 
 SIDES = {
@@ -143,7 +141,7 @@ for draw in ("subset", "floats"):
     part = torch.compile(Randomized(limit=50, draw=draw), backend="eager", fullgraph=True)
     assert (part(None, torch.ones(3, 9, dtype=torch.bool))[..., 0].diff() > 0).all()
 """
-    subprocess.run([sys.executable, "-W", "ignore", "-c", code], check=True)
+    python(code)
 
 
 def test_saturating_sees_longer_texts_in_training_alone():

@@ -7,8 +7,6 @@ import functools
 import json
 import logging
 import math
-import subprocess
-import sys
 from collections.abc import Callable
 from contextlib import nullcontext
 from pathlib import Path
@@ -39,6 +37,7 @@ from families import (
     method_of,
     model_of,
 )
+from helpers import python
 from vnait import InputError, Method
 from vnait.positions.coordinates import Ends, Index, Jitter, Randomized, Running, Saturating
 from vnait.positions.encodings import AlibiBias, NoPosition, Rotary, Sinusoid
@@ -878,11 +877,7 @@ def test_other_position_ids_end_a_compiled_model_too():
     """Packed texts would read one another. In a process without the tests' check of types, which the compiler
     can't follow.
     """
-    script = [sys.executable, "-W", "ignore", "-c", COMPILED]
-    done = subprocess.run(
-        script, cwd=Path(families.__file__).parent, capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stderr
+    python(COMPILED, cwd=Path(families.__file__).parent)
 
 
 WINDOW = {**GROUPED, "sliding_window": 8}

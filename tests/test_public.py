@@ -2,15 +2,13 @@
 
 import ast
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 from statistics import median
 
 import pytest
 
 import vnait
+from helpers import python
 
 HEAVY = (
     "transformers",
@@ -113,18 +111,6 @@ assert not {"transformers", "vnait"} & set(sys.modules)
 found |= {name: apart(lambda: entered(entry)) for name, entry in json.loads(sys.argv[1]).items()}
 print(json.dumps(found))
 """
-
-
-def python(script: str, *arguments: str) -> str:
-    environment = {**os.environ, "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}
-    done = subprocess.run(
-        [sys.executable, "-c", script, *arguments],
-        capture_output=True,
-        text=True,
-        check=True,
-        env=environment,
-    )
-    return done.stdout
 
 
 def test_all_is_alphabetical_and_about_twenty_names():

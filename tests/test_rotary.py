@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import math
-import subprocess
-import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -17,7 +15,7 @@ from transformers import LlamaConfig
 from transformers.models.llama.modeling_llama import LlamaRotaryEmbedding, apply_rotary_pos_emb
 
 from conftest import unchecked
-from helpers import at, drawn
+from helpers import at, drawn, python
 from vnait.positions.attention import Attention, rotate
 from vnait.positions.building import build
 from vnait.positions.coordinates import Index
@@ -237,7 +235,7 @@ def test_transformers_is_imported_when_it_is_asked() -> None:
         "scaled(torch.zeros(1, 2, 1))\n"
         "assert 'transformers' in sys.modules\n"
     )
-    subprocess.run([sys.executable, "-c", code], check=True)
+    python(code)
 
 
 # --- Laws of a rotation
@@ -427,7 +425,7 @@ for scaling in {list(RULES.values())!r}:
     longer = torch.arange(3 * 300.0).view(3, 300, 1).expand(3, 300, 2)
     torch.testing.assert_close(exported(longer), rotary(longer).rotary, rtol=0, atol=1e-6)
 """
-    subprocess.run([sys.executable, "-W", "ignore", "-c", code], check=True)
+    python(code)
 
 
 # --- p-RoPE

@@ -8,8 +8,6 @@ import copy
 import logging
 import math
 import pickle
-import subprocess
-import sys
 from collections.abc import Callable
 
 import networkx as nx
@@ -22,7 +20,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from conftest import unchecked
-from helpers import everything
+from helpers import everything, python
 from vnait import Method
 from vnait.positions.coordinates import Index, Spectrum, returns, spectra
 from vnait.positions.encodings import Linear
@@ -264,8 +262,7 @@ for part in (Spectrum(size=3), Spectrum(size=2, graph=[2, 2])):
     exported = torch.export.export(part, (None, mask), dynamic_shapes=(None, {0: B, 1: T})).module()
     torch.testing.assert_close(exported(None, longer), part(None, longer))
 """
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
+    python(code)
 
 
 # --- A grid
