@@ -10,6 +10,7 @@ import os
 os.environ |= {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
 
 import ast
+import gc
 import logging
 import re
 import sys
@@ -28,8 +29,8 @@ from PIL import Image
 
 
 class OuterFunctions(_import_hook.JaxtypingTransformer):
-    """Checks no function inside a function: each call of the outer one would prepare that check anew, a seventh
-    of the time of the tests that attach a method.
+    """Checks no function inside a function: each call of the outer one would prepare that check anew, which
+    took a seventh of the time of the tests that attach a method.
     """
 
     def generic_visit(self, node: ast.AST) -> None:
@@ -118,6 +119,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if getattr(item, "callspec", None) and item.callspec.params.get("family") in rare:
             item.add_marker(pytest.mark.long)
+
+
+def pytest_collection_finish() -> None:
+    gc.collect()
+    gc.freeze()  # what was imported stays, and is not looked through again and again
 
 
 def pytest_configure(config: pytest.Config) -> None:
