@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -386,6 +387,68 @@ def test_load_classifier(tmp_path: Path) -> None:
     assert torch.equal(load_classifier(str(tmp_path))(ids()).logits, model(ids()).logits)
 
 
+def written(content: bytes) -> Callable[[Path], object]:
+    return lambda folder: (folder / "config.json").write_bytes(content)
+
+
+def edited(**settings: object) -> Callable[[Path], object]:
+    def edit(folder: Path) -> None:
+        path = folder / "config.json"
+        path.write_text(json.dumps(json.loads(path.read_text()) | settings))
+
+    return edit
+
+
+def cut(share: float) -> Callable[[Path], object]:
+    def cut_weights(folder: Path) -> None:
+        path = folder / "model.safetensors"
+        content = path.read_bytes()
+        path.write_bytes(content[: int(share * len(content))])
+
+    return cut_weights
+
+
+def without(name: str) -> Callable[[Path], object]:
+    return lambda folder: (folder / name).unlink()
+
+
+def with_weights(changes: dict[str, Tensor | None]) -> Callable[[Path], object]:
+    def rewrite(folder: Path) -> None:
+        weights = load_file(folder / "model.safetensors") | changes
+        weights = {name: weight for name, weight in weights.items() if weight is not None}
+        save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
+
+    return rewrite
+
+
+WRONG_SIZES = r"its weights don't fit its config.json \(for one, {}\)"
+# What is done to a saved folder, and the message of loading it.
+DAMAGED = [
+    (without("config.json"), r"is not a saved model: it has no config.json"),
+    *(
+        (written(content), r"config.json is damaged: ")
+        for content in (b"", b"{", b'{"model_type": "vnait",', b"\x00\x01", b"\xff\xfe\xfa")
+    ),
+    *((written(content), "is damaged: it is .*, expected an object") for content in (b"[]", b"3", b"null")),
+    (written(b'{"model_type": "bert"}'), r"holds no vnait classifier \(its config.json names None\)"),
+    (VnaitForMaskedLM(config()).save_pretrained, r"holds no vnait classifier .*VnaitForMaskedLM"),
+    (edited(vnait_format=4), "this model is of format 4, and this vnait reads format 7"),
+    (edited(hidden_size=-8), "is damaged: "),
+    (
+        edited(method="mine"),
+        r"trained with the method 'mine', which is not known here; register it in vnait\.METHODS",
+    ),
+    *(
+        (cut(share), r"is damaged: .* Save the model again, or train it again")
+        for share in (0.0, 0.001, 0.5, 0.99)
+    ),
+    (without("model.safetensors"), "is damaged: "),
+    (with_weights({"classifier.bias": None}), WRONG_SIZES.format("classifier.bias")),
+    (with_weights({"stranger": torch.ones(1)}), WRONG_SIZES.format("stranger")),
+    (with_weights({"classifier.bias": torch.ones(7)}), "is damaged: "),
+]
+
+
 def test_no_folder(tmp_path: Path) -> None:
     with pytest.raises(
         InputError, match=r"nowhere is not a saved model: it has no config.json. .* `vnait train --out`"
@@ -393,74 +456,11 @@ def test_no_folder(tmp_path: Path) -> None:
         load_classifier(tmp_path / "nowhere")
 
 
-def test_no_configuration(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("damage", "message"), DAMAGED)
+def test_a_damaged_folder(damage: Callable[[Path], object], message: str, tmp_path: Path) -> None:
     saved(tmp_path)
-    (tmp_path / "config.json").unlink()
-    with pytest.raises(InputError, match=r"is not a saved model: it has no config.json"):
-        load_classifier(tmp_path)
-
-
-@pytest.mark.parametrize("text", ["", "{", '{"model_type": "vnait",', "\x00\x01"])
-def test_broken_configuration(tmp_path: Path, text: str) -> None:
-    saved(tmp_path)
-    (tmp_path / "config.json").write_text(text)
-    with pytest.raises(InputError, match=r"config.json is damaged: "):
-        load_classifier(tmp_path)
-
-
-def test_a_configuration_that_is_not_text(tmp_path: Path) -> None:
-    saved(tmp_path)
-    (tmp_path / "config.json").write_bytes(b"\xff\xfe\xfa")
-    with pytest.raises(InputError, match=r"config.json is damaged: "):
-        load_classifier(tmp_path)
-
-
-@pytest.mark.parametrize(
-    ("content", "fault"),
-    [
-        *((content, "is damaged: it is .*, expected an object") for content in ("[]", "3", "null")),
-        ('{"model_type": "bert"}', r"holds no vnait classifier \(its config.json names None\)"),
-    ],
-)
-def test_another_kind_of_configuration(tmp_path: Path, content: str, fault: str) -> None:
-    saved(tmp_path)
-    (tmp_path / "config.json").write_text(content)
-    with pytest.raises(InputError, match=fault):
-        load_classifier(tmp_path)
-
-
-def test_another_head(tmp_path: Path) -> None:
-    VnaitForMaskedLM(config()).save_pretrained(tmp_path)
-    with pytest.raises(InputError, match=r"holds no vnait classifier .*VnaitForMaskedLM"):
-        load_classifier(tmp_path)
-
-
-def edit(folder: Path, **settings: object) -> None:
-    path = folder / "config.json"
-    path.write_text(json.dumps(json.loads(path.read_text()) | settings))
-
-
-def test_a_folder_of_another_format(tmp_path: Path) -> None:
-    saved(tmp_path)
-    edit(tmp_path, vnait_format=4)
-    with pytest.raises(InputError, match="this model is of format 4, and this vnait reads format 7"):
-        load_classifier(tmp_path)
-
-
-def test_settings_that_make_no_model(tmp_path: Path) -> None:
-    saved(tmp_path)
-    edit(tmp_path, hidden_size=-8)
-    with pytest.raises(InputError, match="is damaged: "):
-        load_classifier(tmp_path)
-
-
-def test_a_method_that_is_not_registered_is_no_damage(tmp_path: Path) -> None:
-    saved(tmp_path)
-    edit(tmp_path, method="mine")
-    with pytest.raises(
-        InputError,
-        match=r"trained with the method 'mine', which is not known here; register it in vnait\.METHODS",
-    ):
+    damage(tmp_path)
+    with pytest.raises(InputError, match=message):
         load_classifier(tmp_path)
 
 
@@ -511,53 +511,6 @@ def test_an_export_holds_for_texts_of_every_length(method: str) -> None:
     for length in (2, 16, 17, 40):
         ids = torch.randint(1, 9, (2, length))
         torch.testing.assert_close(told(ids, torch.ones_like(ids)).logits, model(ids).logits)
-
-
-@pytest.mark.parametrize("share", [0.0, 0.001, 0.5, 0.99])
-def test_truncated_weights(tmp_path: Path, share: float) -> None:
-    saved(tmp_path)
-    path = tmp_path / "model.safetensors"
-    content = path.read_bytes()
-    path.write_bytes(content[: int(share * len(content))])
-    with pytest.raises(InputError, match=r"is damaged: .* Save the model again, or train it again"):
-        load_classifier(tmp_path)
-
-
-def test_missing_weights(tmp_path: Path) -> None:
-    saved(tmp_path)
-    (tmp_path / "model.safetensors").unlink()
-    with pytest.raises(InputError, match="is damaged: "):
-        load_classifier(tmp_path)
-
-
-def rewrite(folder: Path, weights: dict[str, Tensor]) -> None:
-    save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
-
-
-def test_a_missing_weight(tmp_path: Path) -> None:
-    saved(tmp_path)
-    weights = load_file(tmp_path / "model.safetensors")
-    weights.pop("classifier.bias")
-    rewrite(tmp_path, weights)
-    with pytest.raises(
-        InputError, match=r"its weights don't fit its config.json \(for one, classifier.bias\)"
-    ):
-        load_classifier(tmp_path)
-
-
-def test_a_weight_too_many(tmp_path: Path) -> None:
-    saved(tmp_path)
-    rewrite(tmp_path, load_file(tmp_path / "model.safetensors") | {"stranger": torch.ones(1)})
-    with pytest.raises(InputError, match=r"its weights don't fit its config.json \(for one, stranger\)"):
-        load_classifier(tmp_path)
-
-
-def test_a_weight_of_another_shape(tmp_path: Path) -> None:
-    saved(tmp_path)
-    weights = load_file(tmp_path / "model.safetensors")
-    rewrite(tmp_path, weights | {"classifier.bias": torch.ones(7)})
-    with pytest.raises(InputError, match="is damaged: "):
-        load_classifier(tmp_path)
 
 
 def test_padding_between_words_is_left_out_with_gradients_and_without():
