@@ -13,6 +13,7 @@ from vnait.results.results import Results
 from vnait.shared.statistics import interval, seeds_needed
 
 BASELINE = "averaged"
+SIMPLE = (BASELINE, "tfidf")
 
 
 def made(
@@ -28,7 +29,7 @@ def made(
         record(
             method,
             seed,
-            run={} if method == BASELINE else {"steps": 2},
+            run={} if method in SIMPLE else {"steps": 2},
             data={"shots": shots, "rows": rows},
             metrics={
                 "accuracy": score,
@@ -48,6 +49,12 @@ def results(records, shots=("all",)) -> Results:
     return Results(records=records, methods=methods, shots=shots, reference=methods[-1])
 
 
+def about(words: str, sentences: list[str]) -> str:
+    """The one sentence that has these words."""
+    (sentence,) = [sentence for sentence in sentences if words in sentence]
+    return sentence
+
+
 FLAT = [0.70, 0.71, 0.69, 0.70]
 HIGH = [0.90, 0.92, 0.89, 0.91]
 
@@ -55,8 +62,12 @@ HIGH = [0.90, 0.92, 0.89, 0.91]
 def test_a_clear_lead_wins_and_order_matters():
     found = results(made({BASELINE: FLAT, "none": FLAT, "vnait": HIGH}))
     assert found.best == "vnait"
-    first, second = advice(found, chance_level=0.5)
-    score = "its accuracy on the test rows is 90.5 % [88.4, 92.6]"
+    first, simple, second = advice(found, chance_level=0.5)
+    chance = " (always answering the most frequent class: 50.0 %)"
+    score = f"its accuracy on the test rows is 90.5 % [88.4, 92.6]{chance}"
+    assert simple.startswith(
+        "On the test rows vnait minus averaged, the best simple model, is +20.5 points ["
+    )
     assert first == f"Use vnait: {score}; it trains in 1.5 s and takes 1 ms per text."
     difference = "vnait minus none, the method without positions, is +20.5 points ["
     assert second.startswith(f"Word order matters on this file: {difference}")
@@ -65,8 +76,10 @@ def test_a_clear_lead_wins_and_order_matters():
 def test_a_model_that_is_worse_on_the_test_rows_is_advised_with_that_said():
     worse = results(made({BASELINE: HIGH, "vnait": FLAT}, valid={BASELINE: FLAT, "vnait": HIGH}))
     assert worse.best == "vnait"
-    (first,) = advice(worse, chance_level=0.5)
-    assert re.search(rf" On the test rows {BASELINE} is better by 20\.5 points \[.*\]; the validation", first)
+    sentence = about("not clearly ahead", advice(worse, chance_level=0.5))
+    assert re.search(
+        rf"ahead of {BASELINE}, the best simple model: the difference is -20\.5 points", sentence
+    )
 
 
 def test_equals_give_way_to_the_cheapest_a_baseline_first():
@@ -90,22 +103,22 @@ def test_test_scores_choose_nothing(order, shift):
 
 def test_order_that_makes_no_difference_and_order_that_is_open():
     near = [0.703, 0.712, 0.694, 0.699]
-    (_, flat) = advice(results(made({BASELINE: HIGH, "none": FLAT, "vnait": near})))
+    flat = about("Word order", advice(results(made({BASELINE: HIGH, "none": FLAT, "vnait": near}))))
     assert flat.startswith("Word order makes no measurable difference on this file: vnait minus none")
     wide = [0.75, 0.62, 0.81, 0.66]
-    (_, undecided) = advice(results(made({BASELINE: HIGH, "none": FLAT, "vnait": wide})))
+    undecided = about("word order", advice(results(made({BASELINE: HIGH, "none": FLAT, "vnait": wide}))))
     assert undecided.startswith("Whether word order matters on this file is open")
     assert "seeds would be needed" in undecided
-    (_, worse) = advice(results(made({BASELINE: HIGH, "none": HIGH, "vnait": FLAT})))
+    worse = about("Word order", advice(results(made({BASELINE: HIGH, "none": HIGH, "vnait": FLAT}))))
     assert worse.startswith("Word order hurts on this file")
     little = [value + gain for value, gain in zip(FLAT, (0.004, 0.003, 0.004, 0.003), strict=True)]
-    (_, certain) = advice(results(made({BASELINE: HIGH, "none": FLAT, "vnait": little})))
+    certain = about("Word order", advice(results(made({BASELINE: HIGH, "none": FLAT, "vnait": little}))))
     assert certain.startswith("Word order makes little difference on this file: vnait minus none")
 
 
 def test_without_none_or_with_methods_of_a_base_alone_order_is_left_out():
-    assert len(advice(results(made({BASELINE: FLAT, "vnait": HIGH})))) == 1
-    assert len(advice(results(made({BASELINE: FLAT, "none": FLAT, "base:own": HIGH})))) == 1
+    for scores in ({BASELINE: FLAT, "vnait": HIGH}, {BASELINE: FLAT, "none": FLAT, "base:own": HIGH}):
+        assert not any("ord order" in sentence for sentence in advice(results(made(scores))))
 
 
 def test_nothing_that_beats_guessing_is_reported():
@@ -144,7 +157,9 @@ def test_seeds_needed_is_where_the_interval_leaves_zero_out():
         values = (values - values.mean()) / values.std(ddof=1) * 0.05 + 0.02
         assert interval(values.tolist()).sign == sign
     assert seeds_needed([0.1]) is None and seeds_needed([0.01, -0.01]) is None
-    (first, *_) = advice(results(made({BASELINE: FLAT, "none": [0.70, 0.73, 0.68, 0.70]})))
+    near = {BASELINE: FLAT, "none": [0.70, 0.73, 0.68, 0.70], "rope": FLAT, "vnait": FLAT}
+    valid = near | {"vnait": HIGH}
+    (first, *_) = advice(results(made(near, valid=valid)))
     assert "Over 4 seeds it can't be told apart from none; about" in first
 
 
@@ -167,3 +182,32 @@ def test_a_baseline_above_chance_is_named_if_the_chosen_method_is_not():
         "none, the best on the validation rows, is not clearly better than always answering"
     )
     assert first.endswith("averaged is, with 70.0 % [68.7, 71.3]: compare more seeds or labels.")
+
+
+# What is advised: validation rows per seed x how far the Transformer is ahead.
+GAPS = (-0.2, -0.05, -0.01, 0.0, 0.01, 0.02, 0.05, 0.1, 0.3)
+
+
+@pytest.mark.parametrize("rows", [3, 10, 50, 250, 2500])
+@pytest.mark.parametrize("gap", GAPS)
+def test_a_transformer_is_advised_where_the_validation_rows_prove_it(rows, gap):
+    scores = {"tfidf": [0.6] * 4, "none": [0.6 + gap / 2] * 4, "vnait": [0.6 + gap] * 4}
+    records = made(scores)
+    for one in records:
+        one.data["validation_rows"] = rows
+    found = results(records)
+    total, top = 4 * rows, max(0.6, 0.6 + gap)
+    share = (top * total + 1) / (total + 2)
+    proved = gap > (share * (1 - share) / total) ** 0.5
+    assert (found.best == "tfidf") != proved
+    sentences = advice(found, chance_level=0.5)
+    assert sentences[0].startswith(f"Use {found.best}: ")
+    chosen = about("It was chosen on", sentences)
+    assert chosen.startswith(f"It was chosen on {total:,} validation rows, 4 seeds together, which")
+    assert ("can't separate" in chosen) == (len(found.tied) > 1)
+    assert any("A simple model is enough" in sentence for sentence in sentences) <= (not proved)
+
+
+def test_without_the_number_of_rows_the_spread_over_seeds_decides():
+    records = made({"tfidf": FLAT, "vnait": [value + 0.02 for value in FLAT]})
+    assert results(records).best == "vnait" and results(records).validation_rows == 0

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+import shlex
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -12,13 +13,27 @@ import typer
 from vnait.cli import shared
 from vnait.cli.output import echo
 from vnait.shared.errors import InputError, MissingExtra
-from vnait.train.run import Run, unknown_methods
+from vnait.train.run import FROZEN, PREFIX, SIMPLE, Run, unknown_methods
 
 if TYPE_CHECKING:
     from vnait.comparison.compare import Comparison
     from vnait.results.record import Record
 
 DEFAULT_DATA = "builtin:polarity"
+TRAINED_WITH = {  # options that `vnait train` has, too, with its defaults
+    "text": "text",
+    "label": "label",
+    "task": "classification",
+    "test": None,
+    "sep": None,
+    "encoding": None,
+    "vectors": None,
+    "tokenization": "words",
+    "base": None,
+    "steps": Run.steps,
+    "max_length": Run.max_length,
+    "learning_rate": Run.learning_rate,
+}
 Methods = Annotated[
     str | None,
     typer.Option(
@@ -74,8 +89,8 @@ def compare_command(
     as_json: shared.AsJson = False,
     quiet: shared.Quiet = False,
 ) -> None:
-    """Compare positional methods and two baselines on labelled text; save the best model and write a
-    report.
+    """Compare positional methods and simple models on labelled text; save the best model and write
+    a report.
     """
     shared.set_up_logging(quiet)
     counts, names = _shots(shots), _methods(methods, base)
@@ -101,7 +116,22 @@ def compare_command(
             callback=lambda done, total, record: move(done, total, _cell_note(record)),
             command=context.obj,
         )
-    _show(comparison, as_json)
+    _show(comparison, _next(comparison.best, context.params), as_json)
+
+
+def _next(best: str, options: Mapping[str, object]) -> str:
+    """The command that trains the advised model on all rows, with the options that are not the defaults."""
+    method = best.removeprefix(PREFIX)
+    unused = {"base"} if best == method else {"vectors"}
+    if method in (*SIMPLE, FROZEN):
+        unused |= {"steps", "max_length", "learning_rate"}
+    if method in ("tfidf", "one-hot"):
+        unused.add("vectors")
+    words = ["vnait", "train", str(options["data"]), "--method", method]
+    for name, default in TRAINED_WITH.items():
+        if name not in unused and options[name] not in (None, default):
+            words += [f"--{name.replace('_', '-')}", str(options[name])]
+    return shlex.join([*words, "--out", "model"])
 
 
 def _methods(methods: str | None, base: str | None) -> tuple[str, ...]:
@@ -113,20 +143,21 @@ def _methods(methods: str | None, base: str | None) -> tuple[str, ...]:
     return names
 
 
-def _show(comparison: Comparison, as_json: bool) -> None:
+def _show(comparison: Comparison, train: str, as_json: bool) -> None:
     model = comparison.path.parent / "model"
     files = {"records": comparison.path} | _drawn(
         {"report": comparison.report, "picture": comparison.picture}
     )
     if as_json:
         tables = {"rows": comparison.rows, "paired": comparison.paired}
-        words = {"best": comparison.best, "advice": comparison.advice(), "model": str(model)}
+        words = {"best": comparison.best, "advice": comparison.advice(), "next": train, "model": str(model)}
         paths = {name: path and str(path) for name, path in files.items()}
         shared.print_json({**tables, **words, **paths})
         return
     from vnait.cli import terminal
 
     terminal.show_comparison(comparison)
+    echo(f"Next: {train}")
     echo(f"\nmodel: {model} ({comparison.best})")
     for name, path in files.items():
         if path is not None:

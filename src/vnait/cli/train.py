@@ -14,7 +14,7 @@ import typer
 from vnait.cli import shared
 from vnait.cli.output import echo
 from vnait.shared.errors import InputError
-from vnait.train.run import SIMPLE, Run
+from vnait.train.run import FROZEN, SIMPLE, Run
 
 if TYPE_CHECKING:
     from vnait.data import Table
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from vnait.train.linear import LinearClassifier
     from vnait.train.predict import Fitted
 
-FROZEN = "frozen"  # with --base: logistic regression of its embeddings
 
 # Not of the type of `Run`: the values of several trainings.
 Smoothness = Annotated[

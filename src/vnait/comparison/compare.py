@@ -137,7 +137,7 @@ def compare(
     callback: Callback = lambda done, total, record: None,
     command: str | None = None,
 ) -> Comparison:
-    """Compare positional methods and two baselines on a labelled file; save the best model in `out`/model.
+    """Compare positional methods and simple models on a labelled file; save the best model in `out`/model.
 
     data        a file, such as reviews.csv; "hf:NAME"; "builtin:splice"; or a `Table`
     methods     names of `METHODS`, with "base:" before them those attached to `base`

@@ -6,7 +6,7 @@ from math import log2
 from typing import Any
 
 from vnait.results.record import Record
-from vnait.results.results import ALL, Results, by_size, interval_of
+from vnait.results.results import ALL, Results, by_size, interval_of, listed
 from vnait.shared.errors import plural
 from vnait.shared.statistics import Interval, interval, paired, seeds_needed
 
@@ -18,14 +18,20 @@ FLAT = 0.005  # gain of accuracy per doubling of the labels below which more are
 
 
 def advice(results: Results, *, chance_level: float | None = None) -> list[str]:
-    """Up to three sentences; none if no method could be chosen.
+    """Up to five sentences; none if no method could be chosen.
 
     chance_level   the accuracy of always answering the most frequent class, in [0, 1]
     """
     best = results.best
     if best is None:
         return []
-    sentences = [_model(results, best, chance_level), _order(results), _labels(results, best)]
+    sentences = [
+        _model(results, best, chance_level),
+        _choice(results, best),
+        _beside_simple(results, best),
+        _order(results),
+        _labels(results, best),
+    ]
     return [sentence for sentence in sentences if sentence]
 
 
@@ -39,10 +45,44 @@ def _model(results: Results, best: str, chance_level: float | None) -> str:
             f"{results.metric.chance} ({_written(results, Interval(chance_level, None, None))}): its "
             f"{title} on the test rows is {score}. {_above_chance(results, chance_level)}"
         )
+    if chance_level is not None:
+        score += f" (always {results.metric.chance}: {_written(results, Interval(chance_level, None, None))})"
     speed = "" if row["ms_per_text"] is None else f" and takes {_short(row['ms_per_text'])} ms per text"
     return (
         f"Use {best}: its {title} on the test rows is {score}; it trains in {_short(row['seconds'])} s"
         f"{speed}.{_second(results, best)}"
+    )
+
+
+def _choice(results: Results, best: str) -> str:
+    """On how many rows the model was chosen, and what they can't separate from it."""
+    rows, tied = results.validation_rows, [method for method in results.tied if method != best]
+    if not rows:
+        return ""
+    chosen = f"It was chosen on {rows:,} validation rows, {plural(len(results.seeds), 'seed')} together"
+    if not tied:
+        return f"{chosen}, which rank it first."
+    return f"{chosen}, which can't separate it from {listed(tied)}: of these it is the cheapest."
+
+
+def _beside_simple(results: Results, best: str) -> str:
+    """What a Transformer adds to the best simple model, on the test rows."""
+    simple, transformer = results.simple, results.transformer
+    if simple is None or transformer is None:
+        return ""
+    if not results.is_transformer(best):
+        difference = interval(_differences(results, transformer, best))
+        pair = f"{transformer}, the best Transformer, minus {best} is {results.metric.of(difference)}"
+        if results.metric.better * difference.sign > 0:
+            return f"On the test rows {pair}."
+        return f"A simple model is enough here: on the test rows {pair}."
+    difference = interval(_differences(results, transformer, simple))
+    size = results.metric.of(difference)
+    if results.metric.better * difference.sign > 0:
+        return f"On the test rows {transformer} minus {simple}, the best simple model, is {size}."
+    return (
+        f"On the test rows {transformer} is not clearly ahead of {simple}, the best simple model: the "
+        f"difference is {size}."
     )
 
 
@@ -75,6 +115,8 @@ def _second(results: Results, best: str) -> str:
     if not rows:
         return ""
     next_ = rows[0]["method"]
+    if next_ in (results.simple, results.transformer):  # of which `_beside_simple` speaks
+        return ""
     differences = _differences(results, best, next_)
     lead = interval(differences)
     if results.metric.better * lead.sign > 0:

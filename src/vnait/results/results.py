@@ -231,33 +231,71 @@ class Results:
 
     @property
     def best(self) -> str | None:
-        """The best method by the validation scores at the most labels, without the test rows; None if none.
+        """The cheapest of `tied`; None if no rows were held out.
 
-        The one-standard-error rule (Breiman et al. 1984): of the methods behind the highest mean by at most
-        the standard error of that paired difference, and at most one point, the cheapest: a baseline before
-        a Transformer, then fewer parameters. The limit of one point keeps a real lead when few seeds have a
-        large error.
+        A simple model is cheaper than a Transformer, then fewer parameters are, then a better score.
+        """
+
+        def cost(method: str) -> tuple[bool, int, float]:
+            score = self.metric.better * (self.validation(method) or 0.0)
+            return self.is_transformer(method), self.of(method, self.most)[0].parameters, -score
+
+        return min(self.tied, key=cost, default=None)
+
+    @cached_property
+    def tied(self) -> list[str]:
+        """The methods that the validation rows at the most labels can't separate from the best of them.
+
+        The one-standard-error rule (Breiman et al. 1984): all methods behind the highest mean p by at most
+        its standard error, sqrt(p (1 - p) / n) for n validation rows of all seeds. Of errors, and of records
+        that do not state n: by at most the standard error of the paired difference over seeds, and at most
+        one point, or `TIE` of the unit.
         """
         scores = {method: self._validation(method) for method in self.methods}
         better = self.metric.better
         means = {
-            method: better * sum(by_seed.values()) / len(by_seed)
-            for method, by_seed in scores.items()
-            if by_seed
+            name: better * sum(values.values()) / len(values) for name, values in scores.items() if values
         }
         top = max(means, key=lambda method: means[method], default=None)
         if top is None:
-            return None
-        tied = [
-            method
-            for method, mean in means.items()
-            if means[top] - mean <= min(standard_error(paired(scores[top], scores[method])), TIE * self.unit)
+            return []
+        rows = self.validation_rows
+        if rows and self.metric is ACCURACY:
+            # Laplace's rule: a few rows that are all right are no proof of a perfect model.
+            share = (means[top] * rows + 1) / (rows + 2)
+            reach = dict.fromkeys(means, (share * (1 - share) / rows) ** 0.5)
+        else:
+            errors = {method: standard_error(paired(scores[top], scores[method])) for method in means}
+            reach = {method: min(error, TIE * self.unit) for method, error in errors.items()}
+        return [method for method, mean in means.items() if means[top] - mean <= reach[method]]
+
+    @property
+    def validation_rows(self) -> int:
+        """The validation rows of all seeds, at the most labels; 0 if the records do not state them."""
+        counts = [
+            sum(record.data.get("validation_rows", 0) for record in records)
+            for method in self.methods
+            if (records := self.of(method, self.most))
         ]
+        return min(counts, default=0)
 
-        def cost(method: str) -> tuple[bool, int, float]:
-            return self.is_transformer(method), self.of(method, self.most)[0].parameters, -means[method]
+    @property
+    def simple(self) -> str | None:
+        """The simple model with the best validation score at the most labels; None if none was scored."""
+        return self._first(transformer=False)
 
-        return min(tied, key=cost)
+    @property
+    def transformer(self) -> str | None:
+        """The Transformer with the best validation score at the most labels; None if none was scored."""
+        return self._first(transformer=True)
+
+    def _first(self, *, transformer: bool) -> str | None:
+        scores = {
+            method: self.metric.better * score
+            for method in self.methods
+            if self.is_transformer(method) == transformer and (score := self.validation(method)) is not None
+        }
+        return max(scores, key=lambda method: scores[method], default=None)
 
     def is_transformer(self, method: str) -> bool:
         """Whether a method is a Transformer and not a baseline."""
@@ -294,12 +332,12 @@ class Results:
             if row["shots"] == shots:
                 of_sign[self.ahead(row)].append(row)
         parts = [
-            f"{self.reference} is {word} {_listed([self._points(row) for row in of_sign[sign]])}"
+            f"{self.reference} is {word} {listed([self._points(row) for row in of_sign[sign]])}"
             for sign, word in ((-1, "ahead of"), (1, "behind"))
             if of_sign[sign]
         ]
         if of_sign[0]:
-            names = _listed([str(row["method"]) for row in of_sign[0]])
+            names = listed([str(row["method"]) for row in of_sign[0]])
             count = min(row["seeds"] for row in of_sign[0])
             if count < 3:
                 seeds = plural(count, "seed")
@@ -350,5 +388,10 @@ def _of_seeds(scores: Sequence[float], within: tuple[float, float]) -> Interval:
     return Interval(score.mean, None, None) if len(set(scores)) == 1 else score
 
 
-def _listed(names: list[str]) -> str:
+def listed(names: Sequence[str]) -> str:
+    """Names in a sentence.
+
+    >>> listed(["a", "b", "c"])
+    'a, b and c'
+    """
     return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"

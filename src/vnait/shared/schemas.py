@@ -17,6 +17,8 @@ class RunData(TypedDict, total=False):
     """The data of a `Record`."""
 
     name: str
+    rows: int
+    validation_rows: int
     shots: int | str
     classes: list[str]
     unknown_share: Number

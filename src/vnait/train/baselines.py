@@ -31,6 +31,7 @@ from vnait.train.bag_of_words import STRENGTH, both_classes, ignoring_few_rows, 
 from vnait.train.base import Base
 from vnait.train.features import Contexts, Features, Joined, Pooled, Terms
 from vnait.train.linear import LinearClassifier
+from vnait.train.run import FROZEN as EMBEDDED
 from vnait.train.run import PREFIX
 from vnait.train.tasks import target_of, with_names
 
@@ -218,7 +219,7 @@ def pooled(source: str) -> Pooled:
     return Pooled(Base.load(source))
 
 
-FROZEN = f"{PREFIX}frozen"  # the simple model on the frozen embeddings of a pretrained base
+FROZEN = f"{PREFIX}{EMBEDDED}"  # the simple model on the frozen embeddings of a pretrained base
 Makers = dict[str, Callable[[str, Rows], LinearClassifier]]
 BASELINES: Makers = {"tfidf": tfidf, "one-hot": one_hot, "averaged": averaged}
 OF_NUMBERS: Makers = {"mean": constant, **BASELINES}
@@ -255,12 +256,13 @@ def fit_baseline(
                  `vnait.train.fitting.fit`
     """
     rows = Rows(table=table, words=words, tokenization=tokenization, weights=weights)
-    held = {}
+    held, facts = {}, {"rows": len(table)}
     if validation:
         learned, out = table.split(holdout=validation, seed=seed)
         part = None if weights is None else weights[learned]
         first = _of(name, replace(rows, table=table.select(learned), weights=part))
         held = {f"validation_{score}": value for score, value in _scores(first, table.select(out)).items()}
+        facts["validation_rows"] = len(out)
     started = time.perf_counter()
     model = _of(name, rows)
     seconds = time.perf_counter() - started
@@ -277,7 +279,7 @@ def fit_baseline(
         data={
             "name": table.name,
             "fingerprint": table.fingerprint,
-            "rows": len(table),
+            **facts,
             **target_of(table).facts,
             **tests,
         },

@@ -190,6 +190,7 @@ def _facts(table: Table, test: Table | None, labelled: Labelled) -> dict[str, An
         "name": table.name,
         "fingerprint": table.fingerprint,
         "rows": len(table),
+        "validation_rows": len(labelled.valid),
         **labelled.target.facts,
         "vectors": labelled.vocabulary.source,
         "vocabulary": len(labelled.vocabulary.tokenizer),

@@ -18,6 +18,7 @@ RANGES = {  # at least, below, in words
     "refit": (0, math.inf, "a number of rows, or 0 for never"),
 }
 SIMPLE = ("tfidf", "one-hot", "averaged")  # linear models, which `train.baselines` fits
+FROZEN = "frozen"  # with a base: logistic regression of its embeddings
 PREFIX = "base:"  # in a comparison, of methods attached to the pretrained base
 RATE, BASE_RATE = 3e-3, 1e-4  # default learning rates, of a model from scratch and of a pretrained base
 
