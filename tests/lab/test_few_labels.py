@@ -13,6 +13,7 @@ from helpers import record
 from vnait.data import Table
 from vnait.results.record import Record, read
 from vnait.shared.errors import InputError
+from vnait.train import baselines
 from vnait.train.run import Run
 from vnait_lab.study import Verdict
 from vnait_lab.suites.few_labels import SETS, area, areas, no_loss, paired, plan_of, rows, run_suite, verdict
@@ -250,7 +251,7 @@ def test_it_runs_resumes_and_names_no_folder(data, caplog):
         found = suite(data)
     assert "mr has 12 rows in its smallest class: 16 labels per class are left out." in caplog.messages
     assert [(record.method, record.data["shots"]) for record in found] == [
-        (method, shots) for shots in (4, 8) for method in ("none", "tfidf-logreg", "average-logreg")
+        (method, shots) for shots in (4, 8) for method in ("none", *baselines.BASELINES)
     ]
     path = data / "out/mr/records.jsonl"
     assert str(data) not in path.read_text(encoding="utf-8")
@@ -260,7 +261,7 @@ def test_it_runs_resumes_and_names_no_folder(data, caplog):
         methods=("none", "learned"),
         callback=lambda name, done, total, record: calls.append((name, done)),
     )
-    assert len(again) == 8 and len(read(path)) == 8 and calls == [("mr", 6), ("mr", 7), ("mr", 8)]
+    assert len(again) == len(read(path)) == 10 and calls == [("mr", 8), ("mr", 9), ("mr", 10)]
     assert {row["set"] for row in rows(again)} == {"mr"}
 
 
