@@ -102,6 +102,14 @@ VectorFile = Annotated[
     str | None,
     typer.Option("--vectors", help="A file of semantic vectors. Default: Word2Vec on the texts themselves."),
 ]
+VectorWords = Annotated[
+    int | None,
+    typer.Option(
+        "--vector-words",
+        min=0,
+        help="First words of that file that the model knows, beside those of the texts. Default: 50,000.",
+    ),
+]
 
 
 def setting(name: str) -> Any:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import nullcontext, suppress
 from dataclasses import asdict, replace
 from functools import partial
 from itertools import product
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypedDict
 
 import typer
 
@@ -25,6 +26,17 @@ if TYPE_CHECKING:
     from vnait.train.predict import Fitted
 
 
+FOR_TRANSFORMERS = ("steps", "learning_rate", "smoothness", "boundary", "track", "tune_vectors")
+
+
+class Words(TypedDict):
+    """How texts become words with vectors, as `vocabulary_of` takes it."""
+
+    vectors: str | None
+    vector_words: int | None
+    tokenization: str
+
+
 # Not of the type of `Run`: the values of several trainings.
 Smoothness = Annotated[
     str | None,
@@ -40,6 +52,7 @@ Boundary = Annotated[
 
 @shared.app.command("train")
 def train_command(
+    context: typer.Context,
     data: shared.Data,
     *,
     out: Annotated[Path, typer.Option(help="The model's folder.")],
@@ -53,6 +66,7 @@ def train_command(
     encoding: shared.Encoding = None,
     seed: Annotated[int, shared.setting("seed")] = Run.seed,
     vectors: shared.VectorFile = None,
+    vector_words: shared.VectorWords = None,
     tune_vectors: Annotated[bool, shared.setting("tune_vectors")] = Run.tune_vectors,
     tokenization: shared.Tokenization = "words",
     steps: shared.Steps = Run.steps,
@@ -71,18 +85,11 @@ def train_command(
     """
     shared.set_up_logging(quiet)
     _check_name(out)
+    words = Words(vectors=vectors, vector_words=vector_words, tokenization=tokenization)
     read = partial(shared.read_with_tests, data, test, text, label, sep, encoding, task)
     if method in SIMPLE or (base is not None and method == FROZEN):
-        options = {
-            "--steps": steps,
-            "--learning-rate": learning_rate,
-            "--smoothness": smoothness,
-            "--boundary": boundary,
-            "--track": track,
-            "--tune-vectors": tune_vectors or None,
-        }
-        _check_simple(method, base, {name for name, value in options.items() if value is not None}, vectors)
-        _show(_simple(method, base, *read(), out, vectors, tokenization, seed), out, as_json)
+        _check_simple(method, context.params)
+        _show(_simple(method, base, *read(), out, words, seed), out, as_json)
         return
     run = Run(
         method=method,
@@ -98,19 +105,20 @@ def train_command(
     penalties = _penalties(run, smoothness, boundary)
     from vnait.shared.processes import once_per_node  # torch, once the settings are checked
 
-    ready, about = once_per_node(lambda: _prepared(run, *read(), out, vectors, tokenization))
+    ready, about = once_per_node(lambda: _prepared(run, *read(), out, words))
     fitted = _trained(ready, penalties, out, about, quiet=quiet)
     if fitted is not None:
         _show(fitted, out, as_json)
 
 
-def _check_simple(method: str, base: str | None, options: set[str], vectors: str | None) -> None:
-    if method in SIMPLE and base is not None:
-        options.add("--base")
-    if vectors is not None and method != "averaged":
-        options.add("--vectors")
-    if options:
-        raise InputError(f"{method} is a linear model without {', '.join(sorted(options))}: leave them out.")
+def _check_simple(method: str, options: Mapping[str, object]) -> None:
+    """Refuse what only a Transformer has."""
+    unused = {name for name in FOR_TRANSFORMERS if options[name]}
+    unused |= {"base"} if method in SIMPLE and options["base"] else set()
+    unused |= {"vectors"} if method != "averaged" and options["vectors"] else set()
+    if unused:
+        names = ", ".join(f"--{name.replace('_', '-')}" for name in sorted(unused))
+        raise InputError(f"{method} is a linear model without {names}: leave them out.")
 
 
 def _simple(
@@ -119,8 +127,7 @@ def _simple(
     table: Table,
     tests: Table | None,
     out: Path,
-    vectors: str | None,
-    tokenization: str,
+    words: Words,
     seed: int,
 ) -> LinearClassifier:
     """A simple model of all rows, saved; its validation scores are those of a first fit to the others."""
@@ -133,22 +140,22 @@ def _simple(
 
     check_replaceable(out)
     target_of(table)
-    words: baselines.Words = None
+    reads: baselines.Words = None
     if base is not None:
-        words = baselines.pooled(base)
+        reads = baselines.pooled(base)
     elif baselines.reads_vectors(method):
-        words = vocabulary_of(table.texts, vectors=vectors, tokenization=tokenization, seed=seed)
+        reads = vocabulary_of(table.texts, **words, seed=seed)
     fitted = baselines.fit_baseline(
         method if base is None else baselines.FROZEN,
         table,
         tests,
-        words,
-        tokenization=tokenization,
+        reads,
+        tokenization=words["tokenization"],
         seed=seed,
         validation=Run.validation,
     )
     assert fitted.record is not None
-    fitted.save(out, extras={cards.NAME: cards.card(fitted.record, summary(table, tokenization))})
+    fitted.save(out, extras={cards.NAME: cards.card(fitted.record, summary(table, words["tokenization"]))})
     return fitted
 
 
@@ -171,7 +178,7 @@ def _check_name(out: Path) -> None:
 
 
 def _prepared(
-    run: Run, table: Table, tests: Table | None, out: Path, vectors: str | None, tokenization: str
+    run: Run, table: Table, tests: Table | None, out: Path, words: Words
 ) -> tuple[Prepared, dict[str, Any]]:
     """The rows as ids, and the summary of the table for a model card."""
     from vnait.data import summary, warn_of_repeats
@@ -181,13 +188,13 @@ def _prepared(
 
     check_replaceable(out)
     target_of(table)  # what is wrong with the labels, before what is wrong with the words
-    made = prepare(run, table, _words(run, table.texts, vectors, tokenization), test=tests)
+    made = prepare(run, table, _words(run, table.texts, words), test=tests)
     learned, held = (
         [table.texts[row] for row in part] for part in (made.labelled.train, made.labelled.valid)
     )
     if held:
         warn_of_repeats(learned, held, "validation")
-    return made, summary(table, tokenization)
+    return made, summary(table, words["tokenization"])
 
 
 def _trained(
@@ -252,14 +259,14 @@ def _numbers(name: str, value: str) -> list[float]:
     return numbers
 
 
-def _words(run: Run, texts: list[str], vectors: str | None, tokenization: str) -> Vocabulary | Base:
+def _words(run: Run, texts: list[str], words: Words) -> Vocabulary | Base:
     """What makes ids of texts: a vocabulary with its vectors, or the tokenizer of the run's base."""
     from vnait.data.vocabulary import vocabulary_of
     from vnait.train.base import Base
 
     if run.base is None:
-        return vocabulary_of(texts, vectors=vectors, tokenization=tokenization, seed=run.seed)
-    if vectors is not None or run.tune_vectors or tokenization != "words":
+        return vocabulary_of(texts, **words, seed=run.seed)
+    if words["vectors"] is not None or run.tune_vectors or words["tokenization"] != "words":
         raise InputError(
             "--base brings its own vectors and tokens; leave --vectors, --tune-vectors, --tokenization out."
         )

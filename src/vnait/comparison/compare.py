@@ -127,6 +127,7 @@ def compare(
     encoding: str | None = None,
     task: str = CLASSIFICATION,
     vectors: str | None = None,
+    vector_words: int | None = None,
     tokenization: str = "words",
     base: str | None = None,
     run: Run | None = None,
@@ -144,6 +145,8 @@ def compare(
     text, label     the columns of `data` and `test`; text="a,b" for pairs
     sep, encoding   of these files, as in `vnait.data.read`; None: found in the file
     vectors     a file of semantic vectors; None: Word2Vec is trained on the training texts
+    vector_words    first words of that file that the models know, beside those of the training
+                texts; None: 50,000
     tokenization    "words", "characters" or "jieba"
     shots       training rows per class (validation rows included), or "all"
     seeds       how many, or which; each seed has its own rows, splits, starting weights and batches, the same
@@ -175,6 +178,7 @@ def compare(
         seeds=tuple(range(seeds)) if isinstance(seeds, int | np.integer) else tuple(map(int, seeds)),
         run=_run(run, steps),
         vectors=vectors,
+        vector_words=vector_words,
         tokenization=tokenization,
         base=base,
     )

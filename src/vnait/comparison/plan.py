@@ -55,6 +55,7 @@ class Plan:
     run: Run
     vectors: str | None
     tokenization: str
+    vector_words: int | None = None
     base: str | None = None
     held_out: float = 0.3
     chooses: bool = True
@@ -107,6 +108,7 @@ class Plan:
         return vocabulary_of(
             self.split(seed)[0].texts,
             vectors=self.vectors,
+            vector_words=self.vector_words,
             tokenization=self.tokenization,
             seed=self.vocabulary_seed(seed),
         )
@@ -179,7 +181,7 @@ class Plan:
             if self.table.task == MULTILABEL:
                 run["start"] = "prior"  # of the head's bias
         tests = self.test.fingerprint if self.test else self.held_out
-        vectors = None if self.vectors is None else _stamp(self.vectors)
+        vectors = None if self.vectors is None else [*_stamp(self.vectors), self.vector_words]
         return key_of(asdict(cell), run, self.table.fingerprint, tests, vectors, self.tokenization)
 
 

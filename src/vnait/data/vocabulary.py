@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any
@@ -20,6 +20,7 @@ from vnait.shared.errors import InputError
 from vnait.shared.processes import one_thread
 
 _PART = 4096  # texts whose words are counted together
+VECTOR_WORDS = 50_000  # words of a vector file that are kept beside those of the texts
 DIM = 96  # width of vectors trained here, divisible into 4 heads of even width
 
 
@@ -66,12 +67,17 @@ class Vocabulary:
 
 
 def vocabulary_of(
-    texts: Sequence[str], *, vectors: str | None = None, tokenization: str = "words", seed: int = 0
+    texts: Sequence[str],
+    *,
+    vectors: str | None = None,
+    tokenization: str = "words",
+    seed: int = 0,
+    vector_words: int | None = None,
 ) -> Vocabulary:
     """The words of the texts, with vectors from the file `vectors`; None: learned from the texts."""
     if vectors is None:
         return learn(texts, tokenization=tokenization, seed=seed)
-    return look_up(texts, vectors, tokenization=tokenization)
+    return look_up(texts, vectors, tokenization=tokenization, vector_words=vector_words)
 
 
 @one_thread()
@@ -82,14 +88,31 @@ def learn(texts: Sequence[str], *, tokenization: str = "words", seed: int = 0, d
 
 
 @one_thread()
-def look_up(texts: Sequence[str], path: str, *, tokenization: str = "words") -> Vocabulary:
-    """The words of the texts, with vectors from a file."""
+def look_up(
+    texts: Sequence[str], path: str, *, tokenization: str = "words", vector_words: int | None = None
+) -> Vocabulary:
+    """The words of the texts with vectors from a file, and the file's first `vector_words` (default 50,000),
+    so that a model knows words that its training texts lack.
+    """
     wanted = {word for sentence in tokens.words(texts, tokenization) for word in sentence}
-    vocabulary = _vocabulary(word_vectors.load(path, wanted), texts, tokenization)
+    first = VECTOR_WORDS if vector_words is None else vector_words
+    vectors = _readable(word_vectors.load(path, wanted, first=first), wanted, tokenization)
+    vocabulary = _vocabulary(vectors, texts, tokenization)
     counts = tokens.TextCounts(tokens.NO_LIMIT)
     tokens.encode(vocabulary.tokenizer, texts, max_length=tokens.NO_LIMIT, tally=counts)
     counts.report()
     return vocabulary
+
+
+def _readable(vectors: Vectors, wanted: Collection[str], tokenization: str) -> Vectors:
+    """Without words that no text is cut into, such as capitals and phrases."""
+    cut = tokens.words(vectors.words, tokenization)
+    rows = [
+        row
+        for row, (word, parts) in enumerate(zip(vectors.words, cut, strict=True))
+        if word in wanted or parts == [word]
+    ]
+    return Vectors([vectors.words[row] for row in rows], vectors.table[rows], vectors.source)
 
 
 def _vocabulary(vectors: Vectors, texts: Sequence[str], tokenization: str) -> Vocabulary:
@@ -105,7 +128,8 @@ def _vocabulary(vectors: Vectors, texts: Sequence[str], tokenization: str) -> Vo
         counts += np.bincount(np.fromiter(chain.from_iterable(ids), dtype=np.int64), minlength=len(names))
     frequency = (counts / counts.sum()).astype(np.float32)
     table = table - frequency @ table
-    rms = np.sqrt(np.mean(np.square(np.delete(table, tokenizer.all_special_ids, axis=0))))
+    counts[tokenizer.all_special_ids] = 0
+    rms = np.sqrt(np.mean(np.square(table[counts > 0]))) if counts.any() else 0.0
     table = table / (rms or 1.0)
     table[tokenizer.pad_token_id] = 0
     if alone:  # unlike an unknown word

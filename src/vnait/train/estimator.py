@@ -51,6 +51,7 @@ class _OfTexts(BaseEstimator):
 
     method: str = field(default=Run.method, kw_only=False)
     vectors: str | None = None
+    vector_words: int | None = None
     tokenization: str = "words"
     steps: int | None = Run.steps
     batch_size: int = Run.batch_size
@@ -78,7 +79,13 @@ class _OfTexts(BaseEstimator):
         table = Table(texts=texts, labels=labels, name="X and y", dropped=0, task=task)
         words = None
         if not simple or reads_vectors(self.method):
-            words = vocabulary_of(texts, vectors=self.vectors, tokenization=self.tokenization, seed=run.seed)
+            words = vocabulary_of(
+                texts,
+                vectors=self.vectors,
+                tokenization=self.tokenization,
+                seed=run.seed,
+                vector_words=self.vector_words,
+            )
         if not simple:
             assert words is not None
             self.fitted_ = fit(run, table, words, weights=weights, callback=callback)
@@ -179,6 +186,8 @@ class TextClassifier(ClassifierMixin, _OfTexts):
     The settings are those of `Run` (`Run.help(name)`), and
 
     vectors         a file of semantic vectors; None: Word2Vec is trained on the texts themselves
+    vector_words    first words of that file that the model knows, beside those of the texts;
+                    None: 50,000
     tokenization    "words", "characters" or "jieba"
     class_weight    how much the rows of each label count: {label: weight}, others 1; "balanced": rows of all
                     labels count the same in sum; None: each row 1. Not for a matrix of labels

@@ -1,11 +1,10 @@
-"""The simple models of `vnait compare` on the nine sets with few labels, beside the committed records of a
-method, from the same draws of rows.
+"""The simple models of `vnait compare` on nine sets with few labels, beside a method's committed records.
 
-    VNAIT_DATA=DIR python -m vnait_lab.runs.simple_models [--method vnait] [--shots 16] [--seeds 10] [--sets mr]
+    VNAIT_DATA=DIR python -m vnait_lab.runs.simple_models [--method vnait] [--shots 16] [--seeds 10]
 
-The committed records are older than these simple models: their baselines knew no places and no n-grams of
-letters. Printed is one table: the score of the method and of each simple model, mean over the draws with its
-95 % interval; then the method minus each, paired by draw.
+The draws of rows are those of the records, whose own baselines knew no places and no n-grams of letters.
+Printed is one table: the score of the method and of each simple model, mean over the draws with its 95 %
+interval; then the method minus each, paired by draw.
 """
 
 import argparse

@@ -22,8 +22,9 @@ GENSIM = "gensim", logging.CRITICAL + 1
 _SHOWN = 5
 
 
-def load(path: str | Path, words: Collection[str] | None = None) -> Vectors:
-    """The vectors of `words` (None: of all words) in the file `path`.
+def load(path: str | Path, words: Collection[str] | None = None, *, first: int = 0) -> Vectors:
+    """The vectors of `words` (None: of all words) in the file `path`, and of its `first` words, which are the
+    most frequent ones in most files.
 
     The content decides the format: word2vec binary or text, GloVe text, each also as gzip, read in one pass
     that stores only the rows wanted; fastText `.bin`, where subwords give every word a row; gensim's
@@ -41,8 +42,8 @@ def load(path: str | Path, words: Collection[str] | None = None) -> Vectors:
     if isinstance(words, str):
         raise InputError(f"words is one string, {words[:40]!r}; give a list of words.")
     layout = sniff(Path(path))
-    names, table = _READERS.get(layout.format, collect)(layout, words)
-    if words is not None and not names:
+    names, table = _READERS.get(layout.format, collect)(layout, words, first)
+    if words is not None and set(words).isdisjoint(names):
         raise none_known(path, list(words))
     return Vectors(names, table, str(path))
 
@@ -76,8 +77,8 @@ def _count_keyed(layout: Layout) -> tuple[int, int, list[str]]:
 
 
 _READERS = {
-    NATIVE: lambda layout, words: pick(keyed(layout), words),
-    FASTTEXT: lambda layout, words: pick(fasttext(layout), words),
+    NATIVE: lambda layout, words, first: pick(keyed(layout), words, first),
+    FASTTEXT: lambda layout, words, first: pick(fasttext(layout), words, first),
 }
 _COUNTERS = {NATIVE: _count_keyed, FASTTEXT: lambda layout: scan(layout.path)}
 
@@ -112,13 +113,17 @@ def fasttext(layout: Layout) -> Any:
         raise _damaged(layout.path, "its sizes disagree") from error
 
 
-def pick(vectors: Any, wanted: Collection[str] | None) -> tuple[list[str], Float32[np.ndarray, "V D"]]:
-    """The `wanted` words (None: all) of gensim's `vectors` and their rows, in the table's order.
+def pick(
+    vectors: Any, wanted: Collection[str] | None, first: int = 0
+) -> tuple[list[str], Float32[np.ndarray, "V D"]]:
+    """The `wanted` words (None: all) and the `first` of gensim's `vectors`, with their rows, in the table's
+    order.
 
     A model with subwords has a vector for every word, so its rows are in the order of `wanted`.
     """
     if wanted is None:
         return list(vectors.index_to_key), np.array(vectors.vectors, dtype=np.float32)
+    wanted = [*wanted, *vectors.index_to_key[:first]]
     if getattr(vectors, "bucket", 0):
         words = list(dict.fromkeys(wanted))
         with logger_at(*GENSIM):

@@ -158,13 +158,16 @@ def _glove(path: Path, packed: bool, head: bytes) -> Layout | None:
     return Layout(path=path, format=GLOVE, packed=packed, dim=len(values)) if are_numbers(values) else None
 
 
-def collect(layout: Layout, wanted: Collection[str] | None) -> tuple[list[str], Float32[np.ndarray, "V D"]]:
-    """The `wanted` words (None: all) and their rows, in the file's order; the first of equal words counts.
+def collect(
+    layout: Layout, wanted: Collection[str] | None, first: int = 0
+) -> tuple[list[str], Float32[np.ndarray, "V D"]]:
+    """The `wanted` words (None: all) and the `first` of the file, with their rows, in the file's order; of
+    equal words the first counts.
 
     The whole file is read even if the last wanted row comes early, so damage is found anywhere.
     """
-    stream = _all(rows(layout)) if wanted is None else _wanted(rows(layout), wanted)
-    table = np.empty((_most(layout, wanted), layout.dim), dtype=np.float32)
+    stream = _all(rows(layout)) if wanted is None else _wanted(rows(layout), wanted, first)
+    table = np.empty((_most(layout, wanted, first), layout.dim), dtype=np.float32)
     words: list[str] = []
     for number, word, payload in stream:
         table[len(words)] = _values(layout, number, payload)
@@ -273,11 +276,16 @@ def _all(stream: Iterable[Row]) -> Iterator[tuple[int, str, bytes]]:
             yield number, word.decode("utf-8", "backslashreplace"), payload
 
 
-def _wanted(stream: Iterable[Row], wanted: Collection[str]) -> Iterator[tuple[int, str, bytes]]:
+def _wanted(stream: Iterable[Row], wanted: Collection[str], first: int) -> Iterator[tuple[int, str, bytes]]:
     left = {word.encode("utf-8", "surrogatepass"): word for word in wanted}
+    seen: set[bytes] = set()
     for number, (word, payload) in enumerate(stream):
         if word in left:
+            seen.add(word)
             yield number, left.pop(word), payload
+        elif number < first and word not in seen:
+            seen.add(word)
+            yield number, word.decode("utf-8", "backslashreplace"), payload
 
 
 def _values(layout: Layout, number: int, payload: bytes) -> Float32[np.ndarray, " D"]:
@@ -294,12 +302,12 @@ def _values(layout: Layout, number: int, payload: bytes) -> Float32[np.ndarray, 
         ) from error
 
 
-def _most(layout: Layout, wanted: Collection[str] | None) -> int:
+def _most(layout: Layout, wanted: Collection[str] | None, first: int) -> int:
     # The count of a faulty header could exceed the memory, so the size of the file limits the table.
     size = layout.path.stat().st_size * (_DEFLATE if layout.packed else 1)
     possible = size // max(1, (4 if layout.format == BINARY else 2) * layout.dim)
     if wanted is not None:
-        return min(possible, len(wanted))
+        return min(possible, len(wanted) + first)
     return min(possible, sum(1 for _ in rows(layout)) if layout.count is None else layout.count)
 
 
