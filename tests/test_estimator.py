@@ -299,7 +299,7 @@ def test_every_parameter_reaches_the_training(word_file):
         "random_state": 6,
         "threads": 2,
     }
-    not_of_the_run = {"vectors", "tokenization", "class_weight"}
+    not_of_the_run = {"vectors", "vector_words", "tokenization", "class_weight"}
     classifier = TextClassifier(**options, vectors=word_file, tokenization="characters")
     assert set(classifier.get_params()) == {*options, *not_of_the_run}
     fitted = classifier.fit(X, Y).fitted_

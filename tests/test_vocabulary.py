@@ -20,7 +20,8 @@ def file_of(path, words, scale=7.0):
 
 def test_rows_stand_in_the_order_of_the_ids_centred_and_at_a_root_mean_square_of_one(tmp_path):
     path, table = file_of(tmp_path / "v.bin", ["moon", "sun", "red", "other"])
-    found = vocabulary.look_up(TEXTS, path)  # red twice, sun, moon and the unknown "rises" once each
+    # red twice, sun, moon and the unknown "rises" once each
+    found = vocabulary.look_up(TEXTS, path, vector_words=0)
     mean = (2 * table[2] + table[1] + table[0] + table[:3].mean(0)) / 5
     scale = np.sqrt(np.mean(np.square(table[:3] - mean)))
     for word, row in zip(["moon", "sun", "red"], table, strict=False):
@@ -29,6 +30,23 @@ def test_rows_stand_in_the_order_of_the_ids_centred_and_at_a_root_mean_square_of
     assert not found.table[found.tokenizer.pad_token_id].any()
     np.testing.assert_allclose(found.frequency @ found.table, 0, atol=1e-6)
     assert "other" not in found.tokenizer.get_vocab() and found.dim == 6
+
+
+def test_the_first_words_of_a_file_are_known_too_and_change_no_scale(tmp_path):
+    words = ["moon", "star", "sun", "Star", "a comet", "red", "last"]
+    path, table = file_of(tmp_path / "v.kv", words)
+    found = vocabulary.look_up(TEXTS, path, vector_words=5)
+    known = set(found.tokenizer.get_vocab())
+    assert {"moon", "star", "sun", "red"} <= known, "those of the texts, and the first five"
+    assert not known & {"last", "Star", "a comet"}, "no text is cut into a capital or a phrase"
+    star, moon = (found.table[found.tokenizer.convert_tokens_to_ids(word)] for word in ("star", "moon"))
+    of_texts = np.stack(
+        [found.table[found.tokenizer.convert_tokens_to_ids(word)] for word in ("moon", "sun", "red")]
+    )
+    scale = np.linalg.norm(table[0] - table[1]) / np.linalg.norm(moon - star)
+    np.testing.assert_allclose((star - moon) * scale, table[1] - table[0], rtol=1e-3)
+    np.testing.assert_allclose(np.sqrt(np.mean(np.square(of_texts))), 1, rtol=1e-5)
+    assert found.frequency[found.tokenizer.convert_tokens_to_ids("star")] == 0
 
 
 def test_texts_of_one_word_have_a_vector_of_zeros(tmp_path):
