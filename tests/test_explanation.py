@@ -5,6 +5,7 @@ import logging
 import re
 import sys
 import xml.etree.ElementTree as ElementTree
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -18,6 +19,7 @@ import vnait
 from conftest import same_picture
 from vnait import cli
 from vnait import data as text
+from vnait.cli import terminal
 from vnait.data import vocabulary as vocabulary
 from vnait.results.explanation import display, explain, export, figure
 from vnait.results.explanation.attention import HEAD_KINDS
@@ -227,6 +229,19 @@ def test_bertviz_gets_the_models_own_attention(folder, tmp_path, capsys, monkeyp
     monkeypatch.setitem(sys.modules, "bertviz", None)
     with pytest.raises(InputError, match=r"pip install 'vnait\[bertviz\]'"):
         export.head_view(found)
+
+
+def test_equal_gaps_are_named_where_they_could_differ(english, folder, capsys):
+    explanation = explain(english, "a warm and funny film")
+    equal = replace(explanation, gaps=[20.0] * 5)
+    assert equal.gaps_are_equal and not replace(equal, gaps=[20.0, 20.0, 20.0, 19.0, 21.0]).gaps_are_equal
+    assert not replace(equal, method="vnait-uniform").gaps_are_equal
+    assert not replace(equal, method="rope").gaps_are_equal
+    line = "gaps        equal: all tokens count alike here, as in vnait-uniform"
+    terminal.show_explanation(equal)
+    assert line in capsys.readouterr().out
+    terminal.show_explanation(replace(equal, gaps=[20.0, 5.0, 35.0, 20.0, 20.0]))
+    assert line not in capsys.readouterr().out
 
 
 def run(capsys, *arguments):

@@ -132,6 +132,8 @@ def show_explanation(explanation: Explanation) -> None:
     _fact("method", f"{explanation.method}: {explanation.formula}")
     for words in explanation.enters:
         _fact("enters", words)
+    if explanation.gaps_are_equal:
+        _fact("gaps", "equal: all tokens count alike here, as in vnait-uniform")
     _fact("parameters", f"{explanation.parameters:,} of the method")
     for layer, kinds in enumerate(explanation.heads, 1):
         _fact("heads" if layer == 1 else "", f"layer {layer}: {', '.join(map(str, kinds))}")

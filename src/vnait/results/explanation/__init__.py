@@ -83,6 +83,13 @@ class Explanation:
     attention: NDArray[np.float32] = field(repr=False, compare=False)
     terms: dict[str, NDArray[np.float32]] = field(repr=False, compare=False)
 
+    @property
+    def gaps_are_equal(self) -> bool:
+        """Whether a method that can give tokens different gaps gives them equal ones here, to 1 %."""
+        gaps = np.array(self.gaps[1:])
+        learns = self.method.startswith("vnait") and self.method != "vnait-uniform"
+        return learns and len(gaps) > 1 and bool(np.ptp(gaps) <= 0.01 * gaps.mean())
+
     def facts(self) -> dict[str, Any]:
         """Everything except `attention` and `terms`, for JSON."""
         return {name: value for name, value in asdict(self).items() if name not in ("attention", "terms")}
