@@ -32,7 +32,7 @@ def browser() -> Iterator[Any]:
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A comparison's page, with what nobody should have written in its labels and names."""
-    methods = ("tfidf-logreg", "average-logreg", "none", NAME, "vnait")
+    methods = ("tfidf", "averaged", "none", NAME, "vnait")
     classes = ("neg", f"b{EVIL}", "pos")
     return report.write(
         folder_of(tmp_path_factory.mktemp("made"), methods=methods, classes=classes, name=f"c{EVIL}.csv")

@@ -265,16 +265,20 @@ def test_compare(home, said, document):
     ):
         assert part in out
     found = document("compare", "data.csv", *options)
-    assert set(found) == {"rows", "paired", "best", "advice", "records", "model", "report", "picture"}
-    assert len(found["rows"]) == 8 and len(found["paired"]) == 6
+    documented = {"rows", "paired", "best", "advice", "next", "records", "model", "report", "picture"}
+    assert set(found) == documented
+    assert len(found["rows"]) == 10 and len(found["paired"]) == 8
     assert {"method", "metric", "mean", "ci_low", "ci_high", "seeds", "parameters", "seconds"} <= set(
         found["rows"][0]
     )
     assert {"method", "against", "difference", "ci_low", "ci_high"} <= set(found["paired"][0])
     assert f"model: c/model ({found['best']})" in out
-    assert 1 <= len(found["advice"]) <= 3 and " ".join(found["advice"][0].split()) in " ".join(out.split())
+    assert 2 <= len(found["advice"]) <= 5 and " ".join(found["advice"][0].split()) in " ".join(out.split())
     assert (found["records"], found["model"]) == ("c/records.jsonl", "c/model")
     assert predict.load(found["model"]).record.method == found["best"]
+    said(*shlex.split(found["next"])[1:])
+    trained = predict.load("model").record
+    assert trained.method == found["best"] and trained.data["rows"] == 48
 
 
 @pytest.mark.parametrize("where", ["{home}/data.csv", "../{home.name}/data.csv", "data.csv"])

@@ -193,7 +193,7 @@ def test_a_comparison_of_pairs_keeps_a_model_that_reads_pairs(file, word_file, t
         table, methods=["none"], seeds=1, steps=4, out=tmp_path / "out", vectors=word_file, jobs=1
     )
     fitted = load(tmp_path / "out" / "model")
-    assert fitted.pairs and len(found.rows) == 3
+    assert fitted.pairs and len(found.rows) == 4
     with pytest.raises(InputError, match="reads pairs of texts"):
         fitted.probabilities(["the red cat"])
 

@@ -313,7 +313,8 @@ def test_the_window_reads_neighbours_and_endings(tmp_path):
     model.save(tmp_path / "model")
     np.testing.assert_allclose(load(tmp_path / "model").of_words(["frogs run"])[0], found)
     notes = json.loads((tmp_path / "model" / "baseline.json").read_text())
-    assert notes["kind"] == "window" and "before=[START]" in notes["terms"]
+    (part,) = notes["parts"]
+    assert part["kind"] == "window" and "before=[START]" in part["terms"]
 
 
 def test_a_comparison_is_about_tokens(compared):
