@@ -22,7 +22,7 @@ from vnait.results.scores import regression_scores
 from vnait.shared.errors import InputError
 from vnait.train.bag_of_words import FORMULA, SIF_FREQUENCY
 from vnait.train.base import Base
-from vnait.train.baselines import FORMULA as SIMPLE
+from vnait.train.baselines import FORMULA as OF_BASELINES
 from vnait.train.baselines import FROZEN, baselines_of
 from vnait.train.run import PREFIX, Run, unknown_methods
 from vnait.train.tasks import LabelSets, Tags
@@ -164,7 +164,7 @@ class Plan:
 
     def key(self, cell: Cell) -> str:
         """The fingerprint of everything that decides a cell's result, including the formula of its method."""
-        run: dict[str, Any] = {"simple": SIMPLE}
+        run: dict[str, Any] = {"simple": OF_BASELINES}
         if cell.method.startswith(PREFIX):
             run = {}
             if cell.method != FROZEN:
