@@ -113,13 +113,11 @@ def test_the_mouse_over_a_dot_shows_its_interval(tab: Tab) -> None:
     tab.page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2, steps=4)
     told = part.locator(".plot").first.locator(".hoverlayer text").first
     told.wait_for()
-    row = part.locator("tbody tr").filter(has_text="tfidf-logreg").filter(has_text="all")
+    row = part.locator("tbody tr").filter(has_text="tfidf").filter(has_text="all")
     mean, low, high = (row.locator("td").nth(number).text_content() for number in (1, 2, 3))
     name, interval = told.text_content().split(": ")
     numbers = [float(text) for text in interval.replace("[", "").replace("]", "").replace(",", "").split()]
-    assert name == "tfidf-logreg" and numbers == pytest.approx(
-        [float(mean), float(low), float(high)], abs=6e-4
-    )
+    assert name == "tfidf" and numbers == pytest.approx([float(mean), float(low), float(high)], abs=6e-4)
 
 
 def test_axe_finds_nothing_serious_by_day_or_by_night(browser: Any, made: Path, study: Path) -> None:
