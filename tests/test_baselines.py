@@ -17,8 +17,9 @@ from vnait.data import encode, split
 from vnait.data import vocabulary as vocabulary
 from vnait.shared.errors import InputError
 from vnait.train import predict, saved
-from vnait.train.baselines import BASELINES, FROZEN, STANDARDIZED, fit_baseline
+from vnait.train.baselines import BASELINES, FROZEN, OF, STANDARDIZED, fit_baseline
 from vnait.train.predict import load
+from vnait.train.run import SIMPLE_OF
 
 ASKED = ["a good film", "dull dull plot", "zebra", ""]
 
@@ -139,3 +140,7 @@ def words_file(tmp_path_factory):
     from test_comparison import word_file
 
     return word_file(tmp_path_factory.mktemp("vectors"))
+
+
+def test_the_names_that_the_command_line_knows_are_those_that_are_fitted():
+    assert {task: tuple(models) for task, models in OF.items()} == SIMPLE_OF

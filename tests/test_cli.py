@@ -27,6 +27,7 @@ from rich.cells import cell_len
 from helpers import forkserver, save_vectors
 from vnait import cli
 from vnait import data as text
+from vnait.cli.compare import TRAINED_WITH, _next
 from vnait.cli.shared import app, folder_name
 from vnait.data import vocabulary as vocabulary
 from vnait.positions.coordinates import Span
@@ -279,6 +280,22 @@ def test_compare(home, said, document):
     said(*shlex.split(found["next"])[1:])
     trained = predict.load("model").record
     assert trained.method == found["best"] and trained.data["rows"] == 48
+
+
+@pytest.mark.parametrize(
+    ("best", "words"),
+    [
+        ("window-logreg", "--method window-logreg --task tagging --tokenization characters"),
+        ("averaged", "--method averaged --task tagging --vectors g.bin --tokenization characters"),
+        ("vnait", "--method vnait --task tagging --vectors g.bin --tokenization characters --steps 5"),
+        ("base:own", "--method own --task tagging --base b --steps 5"),
+        ("base:frozen", "--method frozen --task tagging --base b"),
+    ],
+)
+def test_the_next_command_has_the_options_that_its_method_reads(best, words):
+    options = {"data": "d.csv", "task": "tagging", "vectors": "g.bin", "tokenization": "characters"}
+    options |= {"base": "b", "steps": 5}
+    assert _next(best, TRAINED_WITH | options) == f"vnait train d.csv {words} --out model"
 
 
 @pytest.mark.parametrize("where", ["{home}/data.csv", "../{home.name}/data.csv", "data.csv"])

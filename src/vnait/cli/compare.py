@@ -12,8 +12,9 @@ import typer
 
 from vnait.cli import shared
 from vnait.cli.output import echo
+from vnait.positions.methods import METHODS
 from vnait.shared.errors import InputError, MissingExtra
-from vnait.train.run import FROZEN, PREFIX, SIMPLE, Run, unknown_methods
+from vnait.train.run import FROZEN, PREFIX, READS_VECTORS, Run, unknown_methods
 
 if TYPE_CHECKING:
     from vnait.comparison.compare import Comparison
@@ -125,11 +126,13 @@ def compare_command(
 def _next(best: str, options: Mapping[str, object]) -> str:
     """The command that trains the advised model on all rows, with the options that are not the defaults."""
     method = best.removeprefix(PREFIX)
-    unused = {"base"} if best == method else {"vectors"}
-    if method in (*SIMPLE, FROZEN):
+    # A base has its own words.
+    unused = {"base"} if best == method else {"vectors", "vector_words", "tokenization"}
+    if best == method and method not in METHODS:
         unused |= {"steps", "max_length", "learning_rate"}
-    if method in ("tfidf", "one-hot"):
-        unused.add("vectors")
+        unused |= set() if method in READS_VECTORS else {"vectors", "vector_words"}
+    if method == FROZEN:
+        unused |= {"steps", "max_length", "learning_rate"}
     words = ["vnait", "train", str(options["data"]), "--method", method]
     for name, default in TRAINED_WITH.items():
         if name not in unused and options[name] not in (None, default):

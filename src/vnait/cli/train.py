@@ -15,7 +15,7 @@ import typer
 from vnait.cli import shared
 from vnait.cli.output import echo
 from vnait.shared.errors import InputError
-from vnait.train.run import FROZEN, SIMPLE, Run
+from vnait.train.run import FROZEN, READS_VECTORS, SIMPLE_OF, Run
 
 if TYPE_CHECKING:
     from vnait.data import Table
@@ -87,7 +87,7 @@ def train_command(
     _check_name(out)
     words = Words(vectors=vectors, vector_words=vector_words, tokenization=tokenization)
     read = partial(shared.read_with_tests, data, test, text, label, sep, encoding, task)
-    if method in SIMPLE or (base is not None and method == FROZEN):
+    if method in SIMPLE_OF.get(task, ()) or (base is not None and method == FROZEN):
         _check_simple(method, context.params)
         _show(_simple(method, base, *read(), out, words, seed), out, as_json)
         return
@@ -114,8 +114,8 @@ def train_command(
 def _check_simple(method: str, options: Mapping[str, object]) -> None:
     """Refuse what only a Transformer has."""
     unused = {name for name in FOR_TRANSFORMERS if options[name]}
-    unused |= {"base"} if method in SIMPLE and options["base"] else set()
-    unused |= {"vectors"} if method != "averaged" and options["vectors"] else set()
+    unused |= {"base"} if method != FROZEN and options["base"] else set()
+    unused |= {"vectors"} if method not in READS_VECTORS and options["vectors"] else set()
     if unused:
         names = ", ".join(f"--{name.replace('_', '-')}" for name in sorted(unused))
         raise InputError(f"{method} is a linear model without {names}: leave them out.")
@@ -143,7 +143,7 @@ def _simple(
     reads: baselines.Words = None
     if base is not None:
         reads = baselines.pooled(base)
-    elif baselines.reads_vectors(method):
+    elif method in READS_VECTORS:
         reads = vocabulary_of(table.texts, **words, seed=seed)
     fitted = baselines.fit_baseline(
         method if base is None else baselines.FROZEN,

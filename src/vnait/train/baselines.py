@@ -234,11 +234,6 @@ def baselines_of(table: Table) -> tuple[str, ...]:
     return tuple(OF[table.task])
 
 
-def reads_vectors(name: str) -> bool:
-    """Whether a simple model needs a vocabulary with its vectors."""
-    return name == "averaged"
-
-
 def fit_baseline(
     name: str,
     table: Table,
@@ -272,7 +267,7 @@ def fit_baseline(
         metrics = held | _test_scores(model, test, rows)
     source = None if words is None else (words if isinstance(words, Vocabulary) else words.base).source
     record = Record.now(
-        key=key_of(name, table.fingerprint, test and test.fingerprint, source, tokenization),
+        key=key_of(name, table.fingerprint, None if test is None else test.fingerprint, source, tokenization),
         method=name,
         seed=seed,
         run={"tokenization": tokenization},

@@ -33,11 +33,11 @@ from vnait.train.arrays import (
     texts_of,
     weights_of,
 )
-from vnait.train.baselines import fit_baseline, reads_vectors
+from vnait.train.baselines import fit_baseline
 from vnait.train.fitting import fit
 from vnait.train.linear import LinearClassifier
 from vnait.train.predict import Fitted
-from vnait.train.run import RATE, SIMPLE, Run
+from vnait.train.run import RATE, READS_VECTORS, SIMPLE, Run
 from vnait.train.tracking import Status
 
 logger = logging.getLogger("vnait")
@@ -78,7 +78,7 @@ class _OfTexts(BaseEstimator):
         run, simple = self._run(), self.method in SIMPLE
         table = Table(texts=texts, labels=labels, name="X and y", dropped=0, task=task)
         words = None
-        if not simple or reads_vectors(self.method):
+        if not simple or self.method in READS_VECTORS:
             words = vocabulary_of(
                 texts,
                 vectors=self.vectors,

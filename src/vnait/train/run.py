@@ -5,6 +5,7 @@ from collections.abc import Collection, Iterable, Iterator
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
+from vnait.data.tasks import CLASSIFICATION, MULTILABEL, REGRESSION, TAGGING
 from vnait.positions.methods import BASE_POSITIONS, METHODS, unknown
 from vnait.shared.errors import InputError, did_you_mean
 
@@ -18,6 +19,13 @@ RANGES = {  # at least, below, in words
     "refit": (0, math.inf, "a number of rows, or 0 for never"),
 }
 SIMPLE = ("tfidf", "one-hot", "averaged")  # linear models, which `train.baselines` fits
+SIMPLE_OF = {  # by task
+    CLASSIFICATION: SIMPLE,
+    REGRESSION: ("mean", *SIMPLE),
+    TAGGING: ("frequent-tag", "window-logreg"),
+    MULTILABEL: ("majority", *SIMPLE),
+}
+READS_VECTORS = ("averaged",)  # of the simple models
 FROZEN = "frozen"  # with a base: logistic regression of its embeddings
 PREFIX = "base:"  # in a comparison, of methods attached to the pretrained base
 RATE, BASE_RATE = 3e-3, 1e-4  # default learning rates, of a model from scratch and of a pretrained base

@@ -13,7 +13,8 @@ from collections.abc import Iterator
 
 from vnait.data.vocabulary import Vocabulary
 from vnait.shared.statistics import Interval, interval, paired
-from vnait.train.baselines import BASELINES, fit_baseline, reads_vectors
+from vnait.train.baselines import BASELINES, fit_baseline
+from vnait.train.run import READS_VECTORS
 from vnait_lab.records import read
 from vnait_lab.suites.few_labels import RUN, SETS, plan_of
 
@@ -28,7 +29,7 @@ def scores(name: str, data: str, shots: int, seeds: int) -> dict[str, BySeed]:
     for seed in plan.seeds:
         table, test = plan.rows(shots, seed)
         for model in BASELINES:
-            vectors = words if reads_vectors(model) else None
+            vectors = words if model in READS_VECTORS else None
             fitted = fit_baseline(
                 model, table, test, vectors, tokenization=SETS[name].tokenization, seed=seed
             )
