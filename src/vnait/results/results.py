@@ -251,10 +251,10 @@ class Results:
         that do not state n: by at most the standard error of the paired difference over seeds, and at most
         one point, or `TIE` of the unit.
         """
-        scores = {method: self._validation(method) for method in self.methods}
-        better = self.metric.better
         means = {
-            name: better * sum(values.values()) / len(values) for name, values in scores.items() if values
+            method: self.metric.better * score
+            for method in self.methods
+            if (score := self.validation(method)) is not None
         }
         top = max(means, key=lambda method: means[method], default=None)
         if top is None:
@@ -265,7 +265,8 @@ class Results:
             share = (means[top] * rows + 1) / (rows + 2)
             reach = dict.fromkeys(means, (share * (1 - share) / rows) ** 0.5)
         else:
-            errors = {method: standard_error(paired(scores[top], scores[method])) for method in means}
+            first = self._validation(top)
+            errors = {method: standard_error(paired(first, self._validation(method))) for method in means}
             reach = {method: min(error, TIE * self.unit) for method, error in errors.items()}
         return [method for method, mean in means.items() if means[top] - mean <= reach[method]]
 

@@ -186,22 +186,30 @@ def fitted(
     C and alpha are relative to the sum of the losses, so what few rows choose is mild enough for many.
     """
     head.set_params(**{setting: values[len(values) // 2]})
-    some = np.arange(len(labels))
-    classes = np.unique(labels, return_counts=True)[1] if isinstance(head, LogisticRegression) else None
-    if len(some) > CHOOSING:
-        even = labels if classes is not None and classes.min() > 1 else None
-        some, _ = train_test_split(some, train_size=CHOOSING, stratify=even, random_state=0)
-    if classes is None:
-        parts: Any = KFold(min(FOLDS, len(some)), shuffle=True, random_state=0)
-    else:
-        least = int(np.unique(labels[some], return_counts=True)[1].min())
-        parts = StratifiedKFold(max(2, min(FOLDS, least)), shuffle=True, random_state=0)
-        values = values if least > 1 else values[:1]
-    if len(values) > 1 and len(some) > 1:
-        scoring = "accuracy" if classes is not None else "neg_mean_squared_error"
+    classifies = isinstance(head, LogisticRegression)
+    some = _some(labels, classifies)
+    folds = min(FOLDS, _rarest(labels[some]) if classifies else len(some))
+    if len(values) > 1 and folds > 1:
+        parts = (StratifiedKFold if classifies else KFold)(folds, shuffle=True, random_state=0)
+        scoring = "accuracy" if classifies else "neg_mean_squared_error"
         search = GridSearchCV(head, {setting: list(values)}, cv=parts, scoring=scoring, refit=False)
         head.set_params(**search.fit(matrix[some], labels[some]).best_params_)
     return head.fit(matrix, labels, weights)
+
+
+def _some(labels: NDArray[Any], classifies: bool) -> NDArray[Any]:
+    """At most `CHOOSING` rows, with each class's share of all rows if every class has two."""
+    rows = np.arange(len(labels))
+    if len(rows) <= CHOOSING:
+        return rows
+    even = labels if classifies and _rarest(labels) > 1 else None
+    drawn: NDArray[Any] = train_test_split(rows, train_size=CHOOSING, stratify=even, random_state=0)[0]
+    return drawn
+
+
+def _rarest(labels: NDArray[Any]) -> int:
+    """The rows of the rarest class."""
+    return int(np.unique(labels, return_counts=True)[1].min())
 
 
 def _labels(table: Table) -> NDArray[Any]:
