@@ -32,7 +32,7 @@ from vnait.train.base import Base
 from vnait.train.features import Contexts, Features, Joined, Pooled, Terms
 from vnait.train.linear import LinearClassifier
 from vnait.train.run import FROZEN as EMBEDDED
-from vnait.train.run import PREFIX
+from vnait.train.run import PREFIX, READS_VECTORS
 from vnait.train.tasks import target_of, with_names
 
 # scikit-learn's C of logistic regression, chosen by cross-validation: of rows of unit length, and of
@@ -259,7 +259,8 @@ def fit_baseline(
                  `vnait.train.fitting.fit`
     """
     rows = Rows(table=table, words=words, tokenization=tokenization, weights=weights)
-    held, facts = {}, {"rows": len(table)}
+    held: dict[str, float] = {}
+    facts: dict[str, Any] = {"rows": len(table)}
     if validation:
         learned, out = table.split(holdout=validation, seed=seed)
         part = None if weights is None else weights[learned]
@@ -273,6 +274,8 @@ def fit_baseline(
     if test is not None:
         tests = {"test_rows": len(test), "test_fingerprint": test.fingerprint}
         metrics = held | _test_scores(model, test, rows)
+    if name in READS_VECTORS and isinstance(words, Vocabulary):
+        facts["vectors"] = words.source
     source = None if words is None else (words if isinstance(words, Vocabulary) else words.base).source
     record = Record.now(
         key=key_of(name, table.fingerprint, None if test is None else test.fingerprint, source, tokenization),

@@ -336,11 +336,10 @@ def _parameters(fitted: Fitted | LinearClassifier, known: Sequence[str]) -> dict
         name = fitted.name if isinstance(fitted, LinearClassifier) else fitted.model.config.method
         return {"method": name}
     run, source = fitted.record.run, str(fitted.record.data.get("vectors", LEARNED))
-    settings = {name: run[name] for name in known if name in run} | {
-        "method": fitted.record.method,
-        "random_state": fitted.record.seed,
-        "vectors": None if source.startswith(LEARNED) else source,
-    }
+    settings = {name: run[name] for name in known if name in run}
+    settings |= {"method": fitted.record.method, "random_state": fitted.record.seed}
+    if isinstance(fitted, LinearClassifier) or fitted.max_length is None:  # a base has its own words
+        settings["vectors"] = None if source.startswith(LEARNED) else source
     if isinstance(fitted, Fitted) and fitted.max_length is None:
         settings["tokenization"] = fitted.tokenizer.init_kwargs["tokenization"]
     return settings
