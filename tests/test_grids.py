@@ -56,7 +56,7 @@ def assert_padding_stands_at_the_nearest(at: Tensor, mask: Tensor) -> None:
 @settings(max_examples=20)
 @given(mask=masks(), seed=st.integers(0, 99))
 def test_alone_and_in_a_batch_on_any_side(name: str, mask: Tensor, seed: int) -> None:
-    """The same, counted and with positions; padding holds infinity, and is told to stand where its neighbour
+    """The same, counted and with positions; padding holds infinity, and gets the place of its neighbour
     stands.
     """
     make, axes = PARTS[name]
