@@ -14,6 +14,7 @@ import wrapt
 
 if TYPE_CHECKING:
     from vnait.comparison.compare import compare as compare
+    from vnait.data import vectors as vectors
     from vnait.model import VnaitConfig as VnaitConfig
     from vnait.model import VnaitForCausalLM as VnaitForCausalLM
     from vnait.model import VnaitForMaskedLM as VnaitForMaskedLM
@@ -42,6 +43,7 @@ __getattr__, __dir__, __all__ = lazy_loader.attach(
     __name__,
     submod_attrs={
         "comparison.compare": ["compare"],
+        "data": ["vectors"],
         "model": [
             "VnaitConfig",
             "VnaitForCausalLM",

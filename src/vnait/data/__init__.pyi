@@ -1,3 +1,4 @@
+from . import vectors as vectors
 from .pairs import Pair as Pair
 from .rows import batches as batches
 from .rows import collate as collate
