@@ -34,7 +34,7 @@ CONTROL = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f]")
 def fitted(method="vnait", *, texts=("a warm and funny film", "dull from start to finish"), tokens="words"):
     table = text.Table(list(texts) * 10, ["good", "bad"] * 10, "made", 0)
     words = vocabulary.learn(table.texts, tokenization=tokens, seed=0)
-    return train.fit(train.Run(method=method, steps=8, refit=0), table, words)
+    return train.fit(train.Run(method=method, steps=8, early_stopping=0, holdout=True), table, words)
 
 
 @pytest.fixture(scope="module")

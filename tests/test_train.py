@@ -43,7 +43,9 @@ from vnait.train.predict import Fitted
 from vnait.train.run import Run
 from vnait.train.tasks import Classes
 
-ONCE = Run(method="vnait", refit=0, bag=0)  # gradient descent alone, on the rows that are not held out
+ONCE = Run(
+    method="vnait", early_stopping=0, holdout=True, bag=0
+)  # gradient descent alone, on the rows that are not held out
 RUN = replace(ONCE, steps=12, eval_every=4, batch_size=8)
 LONG = replace(RUN, steps=60, eval_every=3, patience=60)
 WORDS = {
@@ -159,7 +161,7 @@ def test_training_leaves_the_record_of_its_run(table, words):
 
 
 def test_a_training_of_one_step_is_validated_too(table, words):
-    record = fit(replace(RUN, steps=1, refit=1000), table, words).record
+    record = fit(replace(RUN, steps=1, early_stopping=1000), table, words).record
     assert record.metrics["validation_accuracy"] >= 0
 
 
@@ -357,8 +359,8 @@ def test_the_weights_do_not_depend_on_the_threads_of_the_process(table, words):
 
 
 def test_the_keys_of_records_from_before_the_setting_hold():
-    former = {name for name in vars(Run()) if name not in ("threads", "track")}
-    assert set(Run().facts) == former and Run(threads=1, track="csv").facts == Run().facts
+    former = {name for name in vars(Run()) if name not in ("threads", "track", "holdout", "early_stopping")}
+    assert set(Run().facts) == {*former, "refit"} and Run(threads=1, track="csv").facts == Run().facts
     assert Run(threads=2).facts == {**Run().facts, "threads": 2}
 
 
@@ -575,13 +577,11 @@ def test_it_learns_from_the_texts(table, words):
 
 
 def test_few_rows_are_all_learned_from_and_scored_before_the_held_out_ones_are_seen(
-    table, words, monkeypatch
+    table, words, seen, monkeypatch
 ):
-    seen, step = [], loop.Loop._step
-    monkeypatch.setattr(loop.Loop, "_step", lambda self, rows: seen.append(rows) or step(self, rows))
     validated, validate = [], loop.Loop._validate
     monkeypatch.setattr(loop.Loop, "_validate", lambda self: validated.append(len(seen)) or validate(self))
-    record = fit(replace(RUN, steps=15, refit=40), table, words).record
+    record = fit(replace(RUN, steps=15, early_stopping=40, holdout=False), table, words).record
     _, held = split(table.labels, holdout=0.2, seed=0)
     assert validated == [10] and len(seen) == 15
     assert not set(held) & {row for rows in seen[:10] for row in rows}
@@ -590,17 +590,57 @@ def test_few_rows_are_all_learned_from_and_scored_before_the_held_out_ones_are_s
 
 
 def test_taking_the_validation_scores_changes_nothing(table, words, monkeypatch):
-    run = replace(RUN, refit=40, bag=0.5)
+    run = replace(RUN, early_stopping=40, holdout=False, bag=0.5)
     found = weights(fit(run, table, words))
     monkeypatch.setattr(loop.Loop, "_validate", lambda self: None)
     assert equal(weights(fit(run, table, words)), found)
 
 
-def test_more_rows_than_refit_are_trained_on_once(table, words, whole):
-    assert equal(weights(fit(replace(RUN, refit=39), table, words)), whole)
+@pytest.fixture
+def seen(monkeypatch) -> list[list[int]]:
+    """The rows of each step of the trainings that follow."""
+    rows_of, step = [], loop.Loop._step
+    monkeypatch.setattr(loop.Loop, "_step", lambda self, rows: rows_of.append(rows) or step(self, rows))
+    return rows_of
 
 
-JOINED = replace(RUN, refit=40, bag=0.5, patience=60)
+def test_rows_that_are_held_out_for_good_are_never_learned(table, words, seen):
+    _, held = split(table.labels, holdout=0.2, seed=0)
+    fit(RUN, table, words)
+    assert not set(held) & {row for rows in seen for row in rows}
+
+
+def test_many_rows_stop_the_first_part_early_and_all_rows_follow_from_the_best_step(
+    table, words, seen, monkeypatch
+):
+    losses = iter([3.0, 1.0, 2.0, 2.0, 0.5])  # the best after step 8; two worse ones end the first part
+    monkeypatch.setattr(loop.Loop, "_validation_loss", lambda self: next(losses))
+    rates, run = [], replace(RUN, steps=60, patience=2, early_stopping=39, holdout=False)
+    model = fit(run, table, words, callback=lambda status: rates.append(status.learning_rate))
+    _, held = split(table.labels, holdout=0.2, seed=0)
+    assert len(seen) == 16 + 8 // 2
+    assert not set(held) & {row for rows in seen[:16] for row in rows}
+    assert set(held) & {row for rows in seen[16:] for row in rows}
+    assert rates[16:] == pytest.approx(
+        [run.rate * left / 54 for left in (4, 3, 2, 1)]
+    )  # as of the last steps
+    assert model.record.metrics.keys() >= {"validation_accuracy"}
+
+
+def test_many_rows_without_a_stop_end_in_all_rows_too(table, words, seen):
+    run = replace(RUN, steps=15, patience=60, early_stopping=39, holdout=False)
+    fit(run, table, words)
+    assert {row for rows in seen[10:] for row in rows} == set(range(40)) and len(seen) == 15
+
+
+def test_more_rows_take_no_more_than_4000_steps_40_evaluations_and_2000_validation_rows():
+    run = Run()
+    assert [run.total_steps(rows) for rows in (100, 8_000, 10**6)] == [150, 750, 4_000]
+    assert [run.steps_between(steps) for steps in (150, 750, 4_000)] == [25, 25, 100]
+    assert [round(run.held_out(rows) * rows) for rows in (100, 10_000, 10**6)] == [20, 2_000, 2_000]
+
+
+JOINED = replace(RUN, early_stopping=40, holdout=False, bag=0.5, patience=60)
 
 
 @pytest.fixture(scope="module")
@@ -899,7 +939,7 @@ def test_all_wrong_settings_are_listed_together():
             validation=1.5,
             eval_every=0,
             patience=0,
-            refit=-1,
+            early_stopping=-1,
             bag=1.0,
         )
     message = str(error.value)
@@ -921,7 +961,7 @@ def test_all_wrong_settings_are_listed_together():
         "validation is 1.5",
         "eval_every is 0",
         "patience is 0",
-        "refit is -1: it must be a number of rows, or 0 for never",
+        "early_stopping is -1: it must be a number of rows",
         "bag is 1.0: it must be in [0, 1)",
     ):
         assert part in message

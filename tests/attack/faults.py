@@ -33,7 +33,7 @@ TABLE = Table(
     name="made",
     dropped=0,
 )
-RUN = Run(method="none", steps=44, eval_every=2, batch_size=8, refit=0, bag=0)
+RUN = Run(method="none", steps=44, eval_every=2, batch_size=8, early_stopping=0, holdout=True, bag=0)
 
 # The points: name -> the function that is called there, by its module and name
 

@@ -226,7 +226,7 @@ def resume(folder: Path, after: int | None = None) -> None:
     """Go on; from a damaged state it must not come to other weights."""
     made = Table(texts=TEXTS * 4, labels=["good", "bad"] * 10, name="made", dropped=0)
     words = vocabulary.learn(made.texts, dim=8)
-    run = Run(method="none", steps=4, eval_every=2, batch_size=8, refit=0, bag=0)
+    run = Run(method="none", steps=4, eval_every=2, batch_size=8, early_stopping=0, holdout=True, bag=0)
 
     def callback(status: Any) -> None:
         if after is not None and status.step > after:

@@ -152,7 +152,7 @@ def _simple(
         reads,
         tokenization=words["tokenization"],
         seed=seed,
-        validation=Run.validation,
+        validation=Run(seed=seed).held_out(len(table)),
     )
     assert fitted.record is not None
     fitted.save(out, extras={cards.NAME: cards.card(fitted.record, summary(table, words["tokenization"]))})

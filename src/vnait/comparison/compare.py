@@ -352,7 +352,7 @@ def _fitted(plan: Plan, cell: Cell, words: Vocabulary) -> Fitted | LinearClassif
             pooled(str(plan.base)) if frozen else words,
             tokenization=plan.tokenization,
             seed=cell.seed,
-            validation=plan.run.validation if plan.chooses else 0,
+            validation=plan.run.held_out(len(table)) if plan.chooses else 0,
         )
     else:
         run = plan.run_of(cell)
@@ -403,7 +403,7 @@ def _check_splits(plan: Plan) -> None:
             try:
                 table, test = plan.rows(shots, seed)
                 if plan.run.validation:
-                    table.split(holdout=plan.run.validation, seed=seed)
+                    table.split(holdout=plan.run.held_out(len(table)), seed=seed)
                 target_of(table)
                 if plan.test is None and table.task != REGRESSION:
                     lacking |= set(test.single_labels) - set(table.single_labels)

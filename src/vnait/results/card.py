@@ -69,6 +69,7 @@ def card(record: Record, facts: Mapping[str, Any], results: Results | None = Non
         differences={} if results is None else {(row["method"], row["shots"]): row for row in results.paired},
         task=task,
         chosen=_chosen(record, results),
+        learned=_learned(record),
         titles=titles,
         scores=_scores(record, titles),
         methods=METHODS,
@@ -81,7 +82,15 @@ def _chosen(record: Record, results: Results | None) -> str:
     """What the validation rows decided; "" for nothing."""
     if results is not None:
         return "The model was chosen"
-    return "Training was stopped" if record.data["rows"] > record.run.get("refit", float("inf")) else ""
+    return (
+        "Training was stopped" if record.data["rows"] > record.run.get("early_stopping", float("inf")) else ""
+    )
+
+
+def _learned(record: Record) -> int:
+    """The rows that the model learned from."""
+    held = record.data.get("validation_rows", 0) if record.run.get("holdout") else 0
+    return int(record.data["rows"]) - int(held)
 
 
 def _scores(record: Record, names: Mapping[str, str]) -> dict[str, list[str]]:

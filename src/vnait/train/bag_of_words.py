@@ -17,6 +17,7 @@ from sklearn.model_selection import KFold, StratifiedKFold, cross_val_predict
 from sklearn.preprocessing import normalize
 from torch import Tensor
 
+from vnait.data.rows import generator
 from vnait.data.tasks import MULTILABEL, PROBLEMS
 from vnait.model import VnaitForSequenceClassification
 from vnait.shared.processes import one_thread
@@ -26,6 +27,7 @@ from vnait.train.logits import logits_of
 # draws) 10 for both words and vectors was 1 to 1.6 points above 3 or 30 for either.
 STRENGTH = 10.0
 ALPHAS = (0.1, 1.0, 10.0)  # of ridge regression, for rows of unit length
+MOST_ROWS = 10_000  # random rows on which the skill and the size of the logits are measured
 FOLDS = KFold(5, shuffle=True, random_state=0)
 SIF_FREQUENCY = 0.01  # the frequency of a word with weight 1/2: `sif_weights`
 # Part of a comparison's keys: a change runs all cells again.
@@ -343,12 +345,14 @@ def mix(
     table, bags = model.get_input_embeddings().weight.detach().numpy(), bags_of(ids, weights)
     numbers, sets = model.config.num_labels == 1, model.config.problem_type == PROBLEMS[MULTILABEL]
     truth: Any = np.asarray(labels, dtype=float if numbers else int)
+    some = _some(len(ids))
+    sample = (bags[some], truth[some], table, None if rows is None else rows[some])
     known, regression = 0.0, (BagOfEach if sets else BagRegression)(table)
     if numbers:  # with a given share, too: the folds choose alpha
-        known, alpha = skill_at_numbers(bags, truth, table, rows)
+        known, alpha = skill_at_numbers(*sample)
         regression = BagRidge(table, alpha)
     elif share is None:
-        known = (skill_at_sets if sets else skill)(bags, truth, table, rows)
+        known = (skill_at_sets if sets else skill)(*sample)
     if share is None:
         # Numbers and sets have no classes: a word is strange to all texts.
         share = share_of(known, strange(ids, [0] * len(ids) if numbers or sets else truth))
@@ -357,9 +361,15 @@ def mix(
     with one_thread():
         regression.fit(bags, truth, rows)
     # Numbers have a unit: both parts are averaged as they are.
-    ratio = 1.0 if numbers else _ratio(model, ids, regression, bags)
+    ratio = 1.0 if numbers else _ratio(model, [ids[row] for row in some], regression, bags[some])
     _write(model, weights, regression, share, ratio)
     return share
+
+
+def _some(count: int) -> NDArray[np.int64]:
+    """All rows, or `MOST_ROWS` random ones of more."""
+    rows = np.arange(count)
+    return rows if count <= MOST_ROWS else np.sort(generator(seed=0).permutation(count)[:MOST_ROWS])
 
 
 def _ratio(

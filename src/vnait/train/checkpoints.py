@@ -29,14 +29,17 @@ MANIFEST = "manifest.json"  # the SHA-256 of every other file
 class Progress:
     """The part of a state that accelerate does not save itself.
 
-    best      the weights of the best evaluation; empty before the first
+    joined    the step after which all rows are used
+    best      the weights of the best evaluation, at best_step; empty before the first
     threads   of PyTorch, on which the weights depend
     format    of the model, on which the meaning of the weights depends
     """
 
     step: int = 0
+    joined: int
     seconds: float = 0.0
     best_loss: float = float("inf")
+    best_step: int = 0
     best: dict[str, Tensor] = field(default_factory=dict)
     worse: int = 0
     validation: dict[str, float] = field(default_factory=dict)

@@ -96,7 +96,7 @@ class _OfTexts(BaseEstimator):
                 words=words,
                 tokenization=self.tokenization,
                 seed=run.seed,
-                validation=run.validation,
+                validation=run.held_out(len(table)),
                 weights=None if weights is None else np.asarray(weights),
             )
         self.seed_ = run.seed

@@ -131,8 +131,8 @@ def train(
                 callback(status)
 
             loop.train(watch)
-        model, share = loop.model_of(labelled if loop.keeps_best else labelled.whole())
-        validation = labelled.validation_metrics(model) if loop.keeps_best else loop.progress.validation
+        model, share = loop.model_of(labelled.whole() if loop.joins else labelled)
+        validation = loop.progress.validation if loop.joins else labelled.validation_metrics(model)
         test = {} if prepared.test is None else labelled.metrics(model, prepared.test)
         record = Record.now(
             key=prepared.key,

@@ -41,12 +41,12 @@ class Labelled:
     def of(
         cls, run: Run, table: Table, vocabulary: Vocabulary | Base, weights: Sequence[float] | None
     ) -> Labelled:
-        """A table's texts and labels; `Run.validation` is the share of rows held out."""
+        """A table's texts and labels, some rows held out: `Run.held_out`."""
         target_of(table)  # checks the labels before they are split
         rows = (list(range(len(table))), list[int]())
         if run.validation:
             try:
-                rows = table.split(holdout=run.validation, seed=run.seed)
+                rows = table.split(holdout=run.held_out(len(table)), seed=run.seed)
             except InputError as error:
                 raise InputError(f"{error} In Python, validation=0 holds out no rows.") from error
         row_weights = None if weights is None else np.asarray(weights, dtype=float) / np.mean(weights)

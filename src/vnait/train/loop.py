@@ -29,18 +29,17 @@ from vnait.train.tracking import Status
 class Loop:
     """One training loop on accelerate.
 
-    With up to `Run.refit` rows, the first two thirds of the steps use the rows not held out; then the model
-    is scored on the held-out rows, and the last third uses all rows. With more rows, the step with the best
-    validation loss is kept.
+    The first two thirds of the steps use the rows not held out; then the model is scored on the held-out
+    rows, and the last third uses all rows. With more rows than `Run.early_stopping`, the first part ends
+    early, at the step with the best validation loss, and the last is half as long as the way to that step.
+    With `Run.holdout` that step is the model, and the held-out rows are never learned.
     """
 
     def __init__(self, run: Run, labelled: Labelled, checkpoints: Checkpoints) -> None:
         self.run, self.labelled, self.checkpoints = run, labelled, checkpoints
         self.steps = run.total_steps(len(labelled.train))
-        self.keeps_best = len(labelled.labels) > run.refit
-        self.joins = bool(labelled.valid) and not self.keeps_best
-        # The first step that uses all rows.
-        self.joined = max(self.steps * 2 // 3, 1) if self.joins else self.steps
+        self.joins = bool(labelled.valid) and not run.holdout
+        self.keeps_best = bool(labelled.valid) and (run.holdout or len(labelled.labels) > run.early_stopping)
         random.seed(run.seed)
         np.random.seed(run.seed)
         torch.manual_seed(run.seed)
@@ -57,7 +56,7 @@ class Loop:
             kwargs_handlers=[InitProcessGroupKwargs(timeout=WAIT)],
         )
         self.model, self.optimizer, self.schedule = self.accelerator.prepare(model, optimizer, schedule)
-        self.progress = Progress()
+        self.progress = Progress(joined=max(self.steps * 2 // 3, 1) if self.joins else self.steps)
 
     def train(self, callback: Callable[[Status], None]) -> None:
         """Train to the last step, or, if the best is kept, until `patience` evaluations are not better."""
@@ -68,10 +67,13 @@ class Loop:
             loss = self._step(rows)
             step = self.progress.step
             self.progress.seconds = time.perf_counter() - started
-            if self.joins and step == self.joined:
-                self._validate()
-            evaluates = step % self.run.eval_every == 0 or step == self.steps
-            validation_loss = self._evaluate() if evaluates else None
+            evaluates = step % self.run.steps_between(self.steps) == 0 or step in (
+                self.progress.joined,
+                self.steps,
+            )
+            validation_loss = self._evaluate() if evaluates and step <= self.progress.joined else None
+            if self.joins and (step == self.progress.joined or self._stops_early):
+                self._join()
             callback(
                 Status(
                     step=step,
@@ -115,9 +117,28 @@ class Loop:
         return share
 
     @property
+    def _stops_early(self) -> bool:
+        return self.keeps_best and self.progress.worse >= self.run.patience
+
+    @property
     def _done(self) -> bool:
-        stopped = self.keeps_best and self.progress.worse >= self.run.patience
-        return self.progress.step >= self.steps or stopped
+        return self.progress.step >= self.steps or (self._stops_early and not self.joins)
+
+    def _join(self) -> None:
+        """Go back to the best step if there is one, score it, and go on to the steps that use all rows."""
+        if self.progress.best:
+            model: PreTrainedModel = self.accelerator.unwrap_model(self.model)
+            model.load_state_dict(self.progress.best)
+            if self._stops_early:
+                self._skip_to(self.steps - max(self.progress.best_step // 2, 1))
+            self.progress.best, self.progress.worse = {}, 0
+        self._validate()
+
+    def _skip_to(self, step: int) -> None:
+        """Make `step` the next one, with its learning rate."""
+        self.progress.step = self.progress.joined = step
+        self.schedule.scheduler.last_epoch = step - 1
+        self.schedule.scheduler.step()
 
     def _validate(self) -> None:
         """Score the model, with the linear part mixed in, on the held-out rows; then restore its weights."""
@@ -130,15 +151,18 @@ class Loop:
     def _batches(self) -> Iterator[list[int]]:
         """The remaining batches, a function of seed and step, so that a resumed run gets the same ones."""
         while not self._done:
-            first = self.progress.step < self.joined
+            joined = self.progress.joined
+            first = self.progress.step < joined
             rows = self.labelled.train if first else self.labelled.whole().train
             lengths = [self.labelled.lengths[row] for row in rows]
             each = -(-len(lengths) // self.run.batch_size)
-            epoch, done = divmod(self.progress.step - (0 if first else self.joined), each)
-            last = self.joined if first else self.steps
+            epoch, done = divmod(self.progress.step - (0 if first else joined), each)
+            last = joined if first else self.steps
             plan = batches(lengths, batch_size=self.run.batch_size, seed=self.run.seed, epoch=epoch)
             for batch in plan[done : done + last - self.progress.step]:
                 yield [rows[index] for index in batch]
+                if self.progress.joined != joined:  # the first part ended early
+                    break
 
     def _step(self, rows: list[int]) -> float:
         self.model.train()
@@ -170,18 +194,19 @@ class Loop:
 
     def _evaluate(self) -> float | None:
         """The loss on the held-out rows, if the best step is kept."""
-        if not (self.labelled.valid and self.keeps_best):
+        if not self.keeps_best:
             return None
-        model = self.accelerator.unwrap_model(self.model)
-        logits = self.labelled.target.logits(
-            model, [self.labelled.encoded[row] for row in self.labelled.valid]
-        )
-        loss = float(self.labelled.loss(logits, self.labelled.valid))
-        if loss < self.progress.best_loss:
-            self.progress.best_loss, self.progress.worse = loss, 0
-            self.progress.best = {
-                name: value.detach().cpu().clone() for name, value in model.state_dict().items()
-            }
+        progress, loss = self.progress, self._validation_loss()
+        if loss < progress.best_loss:
+            model = self.accelerator.unwrap_model(self.model)
+            progress.best_loss, progress.best_step, progress.worse = loss, progress.step, 0
+            progress.best = {name: value.detach().cpu().clone() for name, value in model.state_dict().items()}
         else:
-            self.progress.worse += 1
+            progress.worse += 1
         return loss
+
+    def _validation_loss(self) -> float:
+        rows = self.labelled.valid
+        model = self.accelerator.unwrap_model(self.model)
+        logits = self.labelled.target.logits(model, [self.labelled.encoded[row] for row in rows])
+        return float(self.labelled.loss(logits, rows))

@@ -10,13 +10,18 @@ from vnait.positions.methods import BASE_POSITIONS, METHODS, unknown
 from vnait.shared.errors import InputError, did_you_mean
 
 TRACKERS = ("csv", "tensorboard", "wandb", "mlflow")
-LATER = ("threads",)  # settings that keys have only away from their default, so that earlier keys stay
+# Settings that keys have only away from their default, and by another name, so that earlier keys stay.
+LATER = ("threads", "holdout")
+EARLIER_NAMES = {"early_stopping": "refit"}
+MOST_HELD_OUT = 2_000  # validation rows: more take time, and 2,000 tell accuracies 2 points apart
+MOST_STEPS = 4_000  # by default, however many rows there are
+EVALUATIONS = 40  # of a training, at most
 COUNTS = ("batch_size", "num_layers", "max_length", "eval_every", "patience", "threads", "steps", "num_heads")
 RANGES = {  # at least, below, in words
     "learning_rate": (math.ulp(0.0), math.inf, "above 0 and finite"),
     **dict.fromkeys(("weight_decay", "smoothness", "boundary"), (0, math.inf, "0 or more, and finite")),
     **dict.fromkeys(("validation", "dropout", "warmup", "bag"), (0, 1, "in [0, 1)")),
-    "refit": (0, math.inf, "a number of rows, or 0 for never"),
+    "early_stopping": (0, math.inf, "a number of rows"),
 }
 SIMPLE = ("tfidf", "one-hot", "averaged")  # linear models, which `train.baselines` fits
 SIMPLE_OF = {  # by task
@@ -50,7 +55,7 @@ class Run:
     )
     seed: int = setting(0, "Seed of splits, initial weights and batches, in [0, 2^32).")
     steps: int | None = setting(
-        None, "Optimizer steps at most. Default: 150, or three epochs if that is more."
+        None, "Optimizer steps at most. Default: three epochs, but from 150 to 4,000 steps."
     )
     batch_size: int = setting(32, "Texts per optimizer step.")
     learning_rate: float | None = setting(
@@ -73,16 +78,16 @@ class Run:
         0.1, "gamma_2, the weight of the penalty that keeps a span with soft bounds in [0, 100]."
     )
     validation: float = setting(
-        0.2, "Share of the rows held out for validation and early stopping, in [0, 1)."
+        0.2, "Share of the rows held out for validation and early stopping, in [0, 1); 2,000 rows at most."
     )
-    eval_every: int = setting(25, "Steps between two evaluations.")
-    patience: int = setting(
-        4, "With more rows than `refit`: evaluations without a better validation loss before training stops."
-    )
-    # With few labels a fifth of them is worth more than early stopping (Goodfellow et al. 2016, section 7.8).
-    refit: int = setting(
-        2_000,
-        "Up to this many rows, the last third of the steps also learns from held-out rows; 0: never.",
+    eval_every: int = setting(25, "Steps between two evaluations; more if there would be over 40.")
+    patience: int = setting(4, "Evaluations without a better validation loss before training stops early.")
+    # With few labels the validation loss is noise, and a fifth of them is worth more than early stopping.
+    early_stopping: int = setting(2_000, "With more rows than this, training stops early.")
+    holdout: bool = setting(
+        False,
+        "Never learn from the held-out rows: the best step on them is the model. Default: the last third of "
+        "the steps learns from all rows.",
     )
     bag: float | None = setting(
         None,
@@ -179,11 +184,20 @@ class Run:
     def facts(self) -> dict[str, Any]:
         """The settings, for a key."""
         new = {name for name in LATER if getattr(self, name) == getattr(Run, name)}
-        return {name: value for name, value in self.settings.items() if name not in new}
+        settings = {name: value for name, value in self.settings.items() if name not in new}
+        return {EARLIER_NAMES.get(name, name): value for name, value in settings.items()}
 
     def total_steps(self, rows: int) -> int:
         """The optimizer steps for this many training rows."""
-        return self.steps or max(150, 3 * -(-rows // self.batch_size))
+        return self.steps or min(max(150, 3 * -(-rows // self.batch_size)), MOST_STEPS)
+
+    def steps_between(self, steps: int) -> int:
+        """The steps between two evaluations, of `steps` in all."""
+        return max(self.eval_every, steps // EVALUATIONS)
+
+    def held_out(self, rows: int) -> float:
+        """The share of this many rows that is held out, at most `MOST_HELD_OUT` of them."""
+        return min(self.validation, MOST_HELD_OUT / rows)
 
 
 def unknown_methods(methods: Iterable[str], *, base: bool) -> Iterator[str]:

@@ -24,7 +24,7 @@ from vnait.train.run import Run
 from vnait_lab.records import path_of
 from vnait_lab.runs import data_folder, parser, recorded, run_each
 
-SETTING = Run(steps=100, batch_size=16, learning_rate=1e-4, max_length=256, validation=0, refit=0)
+SETTING = Run(steps=100, batch_size=16, learning_rate=1e-4, max_length=256, validation=0, early_stopping=0)
 LONG = {"bbc_news": replace(SETTING, max_length=128)}  # sets of long texts; in bfloat16
 TESTED = 600  # the first rows of a test file (BBC News has more; TREC and CoLA are whole)
 

@@ -34,7 +34,7 @@ from vnait_lab.records import path_of
 from vnait_lab.runs import accuracy, data_folder, parser, recorded, run_each
 from vnait_lab.runs.fine_tuning import bfloat16, formula, of_base
 
-SETTING = Run(steps=60, batch_size=8, learning_rate=1e-4, max_length=512, validation=0, refit=0)
+SETTING = Run(steps=60, batch_size=8, learning_rate=1e-4, max_length=512, validation=0, early_stopping=0)
 READ = 2048  # tokens, by attached methods
 ARTICLE, SHORT, LONG = 120, 220, 1_250  # words: of an article, and around it in training and in the test
 TESTED = 150

@@ -8,6 +8,9 @@ from vnait.data.vectors.table import Vectors
 from vnait.shared.errors import InputError
 from vnait.shared.quiet import logger_at
 
+EPOCHS = 20
+# With more words fewer epochs are enough: at most so many words are read in all, in one epoch at least.
+MOST_WORDS = 10_000_000
 # gensim silently ignores the words of a sentence after this many.
 _LONGEST = 10_000
 LEARNED = "Word2Vec of"  # the first words of the source of such vectors
@@ -18,10 +21,12 @@ def train(
     *,
     dim: int = 96,
     min_count: int = 2,
-    epochs: int = 20,
+    epochs: int | None = None,
     seed: int = 0,
 ) -> Vectors:
     """Skip-gram Word2Vec of `sentences` (lists of words): log p(neighbour | word), negative sampling.
+
+    epochs   None: 20, or fewer of more than 500,000 words, so that 10 million are read in all
 
     Neighbours are up to 5 words away. Words that occur fewer than `min_count` times get no row; the most
     frequent come first. One worker, so that the same sentences and settings give the same table, bit for bit.
@@ -31,8 +36,10 @@ def train(
     >>> vectors.words, vectors.table.shape
     (['film', 'good'], (2, 4))
     """
-    _check_settings(dim=dim, min_count=min_count, epochs=epochs, seed=seed)
-    _check_sentences(sentences, min_count)
+    _check_settings(dim=dim, min_count=min_count, epochs=EPOCHS if epochs is None else epochs, seed=seed)
+    count = _check_sentences(sentences, min_count)
+    if epochs is None:
+        epochs = max(1, min(EPOCHS, MOST_WORDS // count))
     from gensim.models import Word2Vec
 
     pieces = [piece for words in sentences for piece in _pieces(words)]
@@ -67,7 +74,8 @@ def _check_settings(**settings: int) -> None:
         raise InputError(f"seed is {settings['seed']}; give a whole number below {2**32}.")
 
 
-def _check_sentences(sentences: Sequence[Sequence[str]], min_count: int) -> None:
+def _check_sentences(sentences: Sequence[Sequence[str]], min_count: int) -> int:
+    """The number of words; InputError if none is left to learn."""
     for number, words in enumerate(sentences, start=1):
         if isinstance(words, str):
             raise InputError(f"sentence {number} is one string, {words[:40]!r}; give a list of its words.")
@@ -80,3 +88,4 @@ def _check_sentences(sentences: Sequence[Sequence[str]], min_count: int) -> None
             f"no word occurs {min_count} times in the texts (min_count is {min_count}, and there are "
             f"{len(sentences):,} texts): give more of them, characters as tokens, or vectors of your own."
         )
+    return seen.total()
