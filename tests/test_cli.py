@@ -445,10 +445,10 @@ def test_explain(home, said, document):
     assert found["method"] == "vnait"
 
 
-def test_what_explain_adds_up_is_the_bag_of_words(home, said):
+def test_what_explain_adds_up_is_the_logit(home, said):
     """The tokens and a constant."""
     lines = said("explain", "model", "a good film").splitlines()
-    whole = float(re.search(r"bag of words ([+-][\d.]+)", " ".join(lines)).group(1))
+    whole = float(re.search(r"Logit ([+-][\d.]+)", " ".join(lines)).group(1))
     tokens = [line.split() for line in lines if line.split()[:1] in (["a"], ["good"], ["film"])]
     (constant,) = [line.split()[-1] for line in lines if line.startswith("(constant)")]
     assert sum(float(row[4]) for row in tokens) + float(constant) == pytest.approx(whole, abs=0.03)

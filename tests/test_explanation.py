@@ -21,8 +21,10 @@ from vnait import cli
 from vnait import data as text
 from vnait.cli import terminal
 from vnait.data import vocabulary as vocabulary
+from vnait.results import explanation
 from vnait.results.explanation import display, explain, export, figure
 from vnait.results.explanation.attention import HEAD_KINDS
+from vnait.results.explanation.attribution import TOLERANCE, Attribution
 from vnait.shared.errors import InputError
 from vnait.train import fitting as train
 from vnait.train import predict
@@ -47,6 +49,10 @@ def folder(tmp_path_factory, english):
     path = tmp_path_factory.mktemp("explanation") / "model"
     english.save(path)
     return path
+
+
+def straight_through(model):
+    return [part for part in model.modules() if hasattr(part, "true_gradient")]
 
 
 def check_against_the_model(one, words):
@@ -74,6 +80,8 @@ def check_against_the_model(one, words):
     assert list(found.logit.values()) == pytest.approx(parts, abs=1e-5) and any(found.bag_contribution)
     bias = float(bag.bias[label] - bag.bias.mean())
     assert sum(found.bag_contribution) + bias == pytest.approx(found.logit["bag of words"], abs=1e-5)
+    assert sum(found.attribution) + found.constant == pytest.approx(sum(parts), abs=TOLERANCE)
+    assert any(found.attribution) and not any(part.true_gradient for part in straight_through(model))
     added = output.injection.added
     if added is None:
         assert found.similarity is None
@@ -105,6 +113,8 @@ def test_chinese_numbers_are_the_models_own(tokens):
         "xpos",
         "cope",
         "scale-invariant",
+        "vnait-context",
+        "vnait-causal",
         "vnait-paper",
         "grid-rope",
     ],
@@ -119,7 +129,8 @@ def test_numbers_are_the_models_own_wherever_position_enters(method):
         assert (max(found.shares[name]) > 0) == there
 
 
-def test_each_block_runs_once(english):
+def test_each_block_runs_once_beside_the_attribution(english, monkeypatch):
+    monkeypatch.setattr(explanation, "attribute", lambda *_: Attribution([], 0.0))
     blocks, calls = english.model.model.encoder.blocks, []
     hooks = [block.register_forward_hook(lambda block, *_: calls.append(block)) for block in blocks]
     explain(english, ENGLISH)
@@ -134,6 +145,57 @@ def test_english_numbers_are_the_models_own(english):
     facts = json.loads(json.dumps(found.facts()))
     assert facts["heads"][0][0].keys() == {"kind", "distance"} and "attention" not in facts
     assert facts["shares"] == found.shares and facts["similarity"] == found.similarity
+
+
+def test_unknown_words_add_nothing_and_the_constant_is_their_logit(english):
+    found = explain(english, "zyx xyz")
+    assert found.attribution == [0, 0]
+    assert found.constant == pytest.approx(sum(found.logit.values()), abs=1e-6)
+    known = explain(english, "warm xyz")
+    assert known.attribution[0] != 0 and known.attribution[1] == 0
+
+
+def test_another_class_can_be_explained(english, folder, capsys):
+    found = explain(english, ENGLISH)
+    (name,) = set(english.classes) - {found.answer}
+    opposite = explain(english, ENGLISH, label=name)
+    assert (found.label, opposite.label, opposite.answer) == (found.answer, name, found.answer)
+    assert opposite.probability == pytest.approx(1 - found.probability)
+    # Of two classes, one's distance from their mean is the other's.
+    np.testing.assert_allclose(opposite.attribution, np.negative(found.attribution), atol=1e-5)
+    np.testing.assert_allclose(opposite.bag_contribution, np.negative(found.bag_contribution), atol=1e-6)
+    first = run(capsys, folder, ENGLISH, "--class", name).splitlines()[0]
+    assert first == f"{name}  (probability {opposite.probability:.3f}; the answer is {found.answer})"
+    with pytest.raises(InputError, match=r"no class 'god'; give one of bad, good. Did you mean 'good'\?"):
+        explain(english, ENGLISH, label="god")
+
+
+def test_a_gap_that_is_clipped_adds_what_it_adds(english):
+    """Where a weight stays clipped, its straight-through gradient is not zero and the true one is."""
+    gate = english.model.model.method.coordinates.coordinates.gate
+    bias = gate.weigh.bias.clone()
+    try:
+        with torch.no_grad():
+            gate.weigh.bias.fill_(-1.25)  # l = 1/4 + f(e)
+            gate.weigh.weight.normal_(generator=torch.Generator().manual_seed(0))
+        found = explain(english, ENGLISH)
+    finally:
+        with torch.no_grad():
+            gate.weigh.bias.copy_(bias)
+            gate.weigh.weight.zero_()
+    assert not found.gaps_are_equal
+    whole = sum(found.logit.values())
+    assert sum(found.attribution) + found.constant == pytest.approx(whole, abs=TOLERANCE)
+
+
+def test_without_captum_all_else_is_explained(english, folder, capsys, monkeypatch):
+    monkeypatch.setitem(sys.modules, "captum.attr", None)
+    found = explain(english, ENGLISH)
+    assert found.attribution is None and found.constant is None and any(found.bag_contribution)
+    out = run(capsys, folder, ENGLISH)
+    assert "adds        left out, since captum is missing: pip install 'vnait[explain]'" in out
+    assert "(constant)" not in out and "  adds  " not in out
+    assert [column.title for column in export.token_table(found).columns][1] == "of it by the bag of words"
 
 
 def test_that_a_text_is_cut_is_logged_once(english, caplog):
@@ -175,9 +237,10 @@ def test_figure_shows_the_numbers(english, words, shown):
     found = explain(english, words)
     drawn = figure.figure(found)
     tokens, pairs = drawn.subfigs
-    line, gaps, rho = tokens.axes
+    line, adds, gaps, rho = tokens.axes
     assert [one.get_text() for one in line.texts] == found.tokens
     assert [one.get_xdata()[0] for one in line.lines] == pytest.approx(found.coordinates)
+    assert [bar.get_height() for bar in adds.patches] == pytest.approx(found.attribution)
     assert [bar.get_height() for bar in gaps.patches] == pytest.approx(found.gaps)
     assert [bar.get_height() for bar in rho.patches] == pytest.approx(found.similarity)
     assert (line.texts[0].get_color() == "black") == shown, "unknown words are grey"

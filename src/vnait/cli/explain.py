@@ -22,6 +22,9 @@ def explain_command(
     model: ModelFolder,
     text: Annotated[str, typer.Argument(help="One text.")],
     *,
+    label: Annotated[
+        str | None, typer.Option("--class", help="The class to explain. Default: the answer.")
+    ] = None,
     out: Annotated[
         Path | None, typer.Option(help="A .png, .svg, .pdf or .html file. Default: only printed.")
     ] = None,
@@ -33,7 +36,7 @@ def explain_command(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show how the model reads one text: each token's coordinate, gap, rho and bag-of-words weight, the kind
+    """Show why a text has its class: what each token adds to the logit, its coordinate, gap and rho, the kind
     of each head, and the method.
     """
     set_up_logging(quiet=False)
@@ -48,9 +51,9 @@ def explain_command(
 
     fitted = load(model)
     if isinstance(fitted, LinearClassifier):
-        _explain_baseline(fitted, text, out or bertviz, as_json)
+        _explain_baseline(fitted, text, label, out or bertviz, as_json)
         return
-    explanation = explain(fitted, text)
+    explanation = explain(fitted, text, label=label)
     files = {name: path for name, path in (("file", out), ("bertviz", bertviz)) if path is not None}
     _write(explanation, files)
     if as_json:
@@ -77,13 +80,15 @@ def _write(explanation: Explanation, files: Mapping[str, Path]) -> None:
         export.save(explanation, files["file"])
 
 
-def _explain_baseline(fitted: LinearClassifier, text: str, file: Path | None, as_json: bool) -> None:
+def _explain_baseline(
+    fitted: LinearClassifier, text: str, label: str | None, file: Path | None, as_json: bool
+) -> None:
     if file is not None:
         raise InputError(
             f"the model is the baseline {fitted.name}, which has no coordinates and no attention to draw; "
             "leave --out and --bertviz out, and its terms are listed."
         )
-    facts = fitted.explain(text)
+    facts = fitted.explain(text, label)
     if as_json:
         print_json(facts)
     else:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from vnait.results.record import Record
 
 BAR = 24  # cells of the longest bar
+TERMS = 20  # of a simple model, shown one by one
 UNEVEN = 1.5  # times its even share: from here the accuracy of a frequent class can hide the rare ones
 HEADING = 11  # cells per line of a heading, if its name can be broken
 
@@ -123,12 +124,13 @@ def show_value(name: str, value: str) -> None:
 
 def show_explanation(explanation: Explanation) -> None:
     """A row per token, with its gap as a bar; then the method, the heads and the first layer's scores."""
-    from vnait.results.explanation.display import logit_parts
+    from vnait.results.explanation.display import ADDS, WITHOUT_ADDS, logit_parts, probability_of
 
-    echo(f"{explanation.label}  (probability {explanation.probability:.3f})")
+    echo(f"{explanation.label}  ({probability_of(explanation)})")
     echo(fill(logit_parts(explanation), Console().width), end="\n\n")
     _show_tokens(explanation)
     echo()
+    _fact("adds", ADDS if explanation.attribution is not None else WITHOUT_ADDS)
     _fact("method", f"{explanation.method}: {explanation.formula}")
     for words in explanation.enters:
         _fact("enters", words)
@@ -150,12 +152,11 @@ def _show_tokens(explanation: Explanation) -> None:
 
     names = [printable(token) for token in explanation.tokens]
     width = max(cell_len(name) for name in [*names, "token"])
-    adds = explanation.bag_contribution
     columns = [  # title, width, sign, values
         ("coordinate", 10, "", explanation.coordinates),
         ("gap", 6, "", explanation.gaps),
         ("rho", 5, "", explanation.similarity),
-        ("adds", 5, "+", adds),
+        ("adds", 5, "+", explanation.attribution),
     ]
     shown = [(title, size, sign, values) for title, size, sign, values in columns if values is not None]
     head = "token".ljust(width) + "".join(f"  {title:>{size}}" for title, size, _, _ in shown)
@@ -169,17 +170,28 @@ def _show_tokens(explanation: Explanation) -> None:
         bar = "#" * round(longest * max(explanation.gaps[row], 0.0) / unit)
         note = "" if explanation.known[row] else unknown
         echo(f"{name}{padding}{cells}  {bar}{note}".rstrip())
-    if adds is not None:
-        constant = f"{explanation.logit['bag of words'] - sum(adds):+.2f}"
-        echo("(constant)".ljust(width) + constant.rjust(len(head) - width))  # under adds, the last column
+    if explanation.constant is not None:  # under adds, the last column
+        echo("(constant)".ljust(width) + f"{explanation.constant:+.2f}".rjust(len(head) - width))
 
 
 def show_terms(facts: dict[str, Any]) -> None:
-    """The answer of a baseline, and what each term adds to its logit, the largest first."""
-    echo(f"{facts['label']}  (probability {facts['probability']:.3f}, by {facts['method']})\n")
+    """The answer of a simple model; what each token adds to its logit; the terms that add most."""
+    from vnait.results.explanation.display import printable
+
+    answer = "" if facts["label"] == facts["answer"] else f"; the answer is {facts['answer']}"
+    echo(f"{facts['label']}  (probability {facts['probability']:.3f}, by {facts['method']}{answer})\n")
+    grid = new_grid("token", "adds to the logit", left=1)
+    for token, added in zip(facts["tokens"], facts["attribution"], strict=True):
+        grid.add_row(printable(token), f"{added:+.2f}")
+    print_wrapped(grid)
+    _fact("adds", facts["by"])
+    echo()
     grid = new_grid("term", "adds to the logit", left=1)
-    for term, added in facts["terms"].items():
+    first, rest = list(facts["terms"].items())[:TERMS], list(facts["terms"].values())[TERMS:]
+    for term, added in first:
         grid.add_row(term, f"{added:+.2f}")
+    if rest:
+        grid.add_row(f"({plural(len(rest), 'more term')})", f"{sum(rest):+.2f}")
     grid.add_row("(bias)", f"{facts['bias']:+.2f}")
     print_wrapped(grid)
 

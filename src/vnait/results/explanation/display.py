@@ -15,6 +15,9 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("vnait")
 
+ADDS = "to the logit, by integrated gradients; (constant): with the vector of an unknown word at each place"
+WITHOUT_ADDS = "left out, since captum is missing: pip install 'vnait[explain]'"
+
 MAX_CELLS = 24  # of the longest word that is shown whole
 BOX = "\N{WHITE SQUARE}"
 
@@ -38,6 +41,17 @@ def logit_parts(explanation: Explanation) -> str:
     """
     parts = ", ".join(f"{name} {part:+.2f}" for name, part in explanation.logit.items())
     return f"Logit {sum(explanation.logit.values()):+.2f} over the labels' mean: {parts}"
+
+
+def probability_of(explanation: Explanation) -> str:
+    """The probability of the class that is explained, and the answer if that is another class.
+
+    >>> from types import SimpleNamespace
+    >>> probability_of(SimpleNamespace(label="neg", probability=0.25, answer="pos"))
+    'probability 0.250; the answer is pos'
+    """
+    answer = "" if explanation.label == explanation.answer else f"; the answer is {explanation.answer}"
+    return f"probability {explanation.probability:.3f}{answer}"
 
 
 def drawable(words: Sequence[str]) -> tuple[list[str], list[str]]:
