@@ -26,8 +26,8 @@ from vnait.results.explanation import display, explain, export, figure
 from vnait.results.explanation.attention import HEAD_KINDS
 from vnait.results.explanation.attribution import TOLERANCE, Attribution
 from vnait.shared.errors import InputError
+from vnait.train import control, predict
 from vnait.train import fitting as train
-from vnait.train import predict
 
 ENGLISH, CHINESE = "a warm and funny film", "我不喜欢这部电影"
 CONTROL = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f]")
@@ -198,7 +198,8 @@ def test_without_captum_all_else_is_explained(english, folder, capsys, monkeypat
     assert [column.title for column in export.token_table(found).columns][1] == "of it by the bag of words"
 
 
-def test_that_a_text_is_cut_is_logged_once(english, caplog):
+def test_that_a_text_is_cut_is_logged_once(english, caplog, monkeypatch):
+    monkeypatch.setattr(explanation, "attribute", lambda *_: Attribution([], 0.0))  # seconds
     long = " ".join(["film"] * (english.model.config.max_length + 1))
     with caplog.at_level(logging.WARNING, logger="vnait"):
         explain(english, long)
@@ -305,6 +306,59 @@ def test_equal_gaps_are_named_where_they_could_differ(english, folder, capsys):
     assert line in capsys.readouterr().out
     terminal.show_explanation(replace(equal, gaps=[20.0, 5.0, 35.0, 20.0, 20.0]))
     assert line not in capsys.readouterr().out
+
+
+def test_gaps_of_a_causal_method_are_what_was_learned_and_not_its_formula():
+    one = fitted("vnait-causal")
+    running, model = one.model.model.method.coordinates.running, one.model.model
+    with torch.no_grad():
+        found = explain(one, ENGLISH)
+        e, mask = model.semantics(torch.tensor(one.ids([ENGLISH])), None, None)
+        expected = running.sums(running.gaps(e, mask), mask)[0].diff(prepend=torch.zeros(1))
+        running.log_tau += 1  # changes S, and no gap
+        again = explain(one, ENGLISH)
+    assert found.gaps == pytest.approx(expected.tolist()) == again.gaps
+    assert found.coordinates != again.coordinates and np.diff(found.coordinates).min() > 0
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    """A folder with made.csv, and a model that was trained on it."""
+    folder = tmp_path_factory.mktemp("control")
+    rows = "a warm and funny film,good\ndull from start to finish,bad\n" * 10
+    (folder / "made.csv").write_text("text,label\n" + rows)
+    cli.main(["train", f"{folder}/made.csv", "--steps", "8", "--out", f"{folder}/model", "--quiet"])
+    return folder
+
+
+def test_a_control_is_the_same_training_with_shuffled_labels(trained, capsys, monkeypatch):
+    calls = []
+    monkeypatch.setattr(
+        control, "fit", lambda *given, **_: calls.append(given) or predict.load(trained / "model")
+    )
+    out = run(capsys, trained / "model", ENGLISH, "--control", trained / "made.csv")
+    ((settings, table, words),) = calls
+    model = predict.load(trained / "model")
+    learned = text.read(str(trained / "made.csv"))
+    assert settings.settings == model.record.run and table.texts == learned.texts
+    assert table.labels != learned.labels and sorted(table.labels) == sorted(learned.labels)
+    same = vocabulary.vocabulary_of(learned.texts)
+    assert words.fingerprint == same.fingerprint
+    assert "shuffled" in out.splitlines()[3] and "the same training with shuffled labels" in out
+    found = replace(explain(model, ENGLISH), control=[1.0, 2.0, 3.0, 4.0, 5.0])
+    (row,) = [part for part in figure.figure(found).subfigs[0].axes if part.get_ylabel() == "gap before"]
+    assert list(row.lines[-1].get_ydata()) == found.control
+    assert [row[-3] for row in export.token_table(found).rows] == found.control
+
+
+def test_a_control_of_other_rows_or_without_learned_gaps_is_refused(trained, english, tmp_path):
+    other = text.Table(["a film", "dull"] * 3, ["good", "bad"] * 3, "other.csv", 0)
+    with pytest.raises(InputError, match=r"other\.csv does not have the rows that the model learned from"):
+        control.shuffled(english, other)
+    fitted("rope").save(tmp_path / "rope")
+    with pytest.raises(SystemExit) as stopped:
+        cli.main(["explain", f"{tmp_path}/rope", ENGLISH, "--control", f"{trained}/made.csv"])
+    assert stopped.value.code == 2
 
 
 def run(capsys, *arguments):

@@ -3,28 +3,42 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from vnait.cli import shared
 from vnait.cli.output import echo
-from vnait.cli.shared import AsJson, ModelFolder, app, check_folder, print_json, set_up_logging
 from vnait.shared.errors import InputError
 
 if TYPE_CHECKING:
+    from vnait.data import Table
     from vnait.results.explanation import Explanation
     from vnait.train.linear import LinearClassifier
+    from vnait.train.predict import Fitted
 
 
-@app.command("explain")
+@shared.app.command("explain")
 def explain_command(
-    model: ModelFolder,
+    model: shared.ModelFolder,
     text: Annotated[str, typer.Argument(help="One text.")],
     *,
     label: Annotated[
         str | None, typer.Option("--class", help="The class to explain. Default: the answer.")
     ] = None,
+    control: Annotated[
+        str | None,
+        typer.Option(
+            help="The file that the model was trained on: trains again with shuffled labels, and shows those "
+            "gaps beside the model's. Default: none."
+        ),
+    ] = None,
+    column: shared.Text = "text",
+    labels: shared.Label = "label",
+    sep: shared.Separator = None,
+    encoding: shared.Encoding = None,
     out: Annotated[
         Path | None, typer.Option(help="A .png, .svg, .pdf or .html file. Default: only printed.")
     ] = None,
@@ -34,17 +48,17 @@ def explain_command(
             help="An .html file for bertviz's view of the heads, which needs a network. Default: none."
         ),
     ] = None,
-    as_json: AsJson = False,
+    as_json: shared.AsJson = False,
 ) -> None:
     """Show why a text has its class: what each token adds to the logit, its coordinate, gap and rho, the kind
     of each head, and the method.
     """
-    set_up_logging(quiet=False)
+    shared.set_up_logging(quiet=False)
     if out is not None:
         from vnait.results.explanation.export import check_path
 
         check_path(out)
-    check_folder(model)
+    shared.check_folder(model)
     from vnait.results.explanation import explain
     from vnait.train.linear import LinearClassifier
     from vnait.train.predict import load
@@ -54,16 +68,38 @@ def explain_command(
         _explain_baseline(fitted, text, label, out or bertviz, as_json)
         return
     explanation = explain(fitted, text, label=label)
+    if control is not None:
+        explanation = _beside_control(
+            explanation, fitted, text, shared.read_table(control, column, labels, sep, encoding)
+        )
     files = {name: path for name, path in (("file", out), ("bertviz", bertviz)) if path is not None}
     _write(explanation, files)
     if as_json:
-        print_json(explanation.facts() | {name: str(path) for name, path in files.items()})
+        shared.print_json(explanation.facts() | {name: str(path) for name, path in files.items()})
         return
     from vnait.cli import terminal
 
     terminal.show_explanation(explanation)
     for path in files.values():
         echo(f"file        {path}")
+
+
+def _beside_control(explanation: Explanation, fitted: Fitted, text: str, table: Table) -> Explanation:
+    """The explanation with the gaps of a training on shuffled labels."""
+    from vnait.results.explanation import explain
+    from vnait.train.control import shuffled
+
+    if not explanation.gaps_can_differ:
+        raise InputError(
+            f"{explanation.method} learns no gaps that a control could check; leave --control out."
+        )
+    with shared.progress(False, "training the control") as move:
+        model = shuffled(
+            fitted,
+            table,
+            callback=lambda status: move(status.step, status.steps, f"loss {status.loss:.3f}"),
+        )
+    return replace(explanation, control=explain(model, text).gaps)
 
 
 def _write(explanation: Explanation, files: Mapping[str, Path]) -> None:
@@ -90,7 +126,7 @@ def _explain_baseline(
         )
     facts = fitted.explain(text, label)
     if as_json:
-        print_json(facts)
+        shared.print_json(facts)
     else:
         from vnait.cli import terminal
 

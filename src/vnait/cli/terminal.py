@@ -124,7 +124,14 @@ def show_value(name: str, value: str) -> None:
 
 def show_explanation(explanation: Explanation) -> None:
     """A row per token, with its gap as a bar; then the method, the heads and the first layer's scores."""
-    from vnait.results.explanation.display import ADDS, WITHOUT_ADDS, logit_parts, probability_of
+    from vnait.results.explanation.display import (
+        ADDS,
+        CONTROL,
+        EQUAL,
+        WITHOUT_ADDS,
+        logit_parts,
+        probability_of,
+    )
 
     echo(f"{explanation.label}  ({probability_of(explanation)})")
     echo(fill(logit_parts(explanation), Console().width), end="\n\n")
@@ -135,7 +142,9 @@ def show_explanation(explanation: Explanation) -> None:
     for words in explanation.enters:
         _fact("enters", words)
     if explanation.gaps_are_equal:
-        _fact("gaps", "equal: all tokens count alike here, as in vnait-uniform")
+        _fact("gaps", EQUAL)
+    if explanation.control is not None:
+        _fact("shuffled", CONTROL)
     _fact("parameters", f"{explanation.parameters:,} of the method")
     for layer, kinds in enumerate(explanation.heads, 1):
         _fact("heads" if layer == 1 else "", f"layer {layer}: {', '.join(map(str, kinds))}")
@@ -147,7 +156,9 @@ def show_explanation(explanation: Explanation) -> None:
 
 
 def _show_tokens(explanation: Explanation) -> None:
-    """A row per token; the columns rho and adds only where the model has them."""
+    """A row per token, with only the columns that the model has; its bar is of its gap, or of what it adds if
+    all gaps are equal.
+    """
     from vnait.results.explanation.display import printable
 
     names = [printable(token) for token in explanation.tokens]
@@ -155,19 +166,24 @@ def _show_tokens(explanation: Explanation) -> None:
     columns = [  # title, width, sign, values
         ("coordinate", 10, "", explanation.coordinates),
         ("gap", 6, "", explanation.gaps),
+        ("shuffled", 8, "", explanation.control),
         ("rho", 5, "", explanation.similarity),
         ("adds", 5, "+", explanation.attribution),
     ]
     shown = [(title, size, sign, values) for title, size, sign, values in columns if values is not None]
     head = "token".ljust(width) + "".join(f"  {title:>{size}}" for title, size, _, _ in shown)
-    echo(f"{head}  gap as a bar")
+    drawn, bars = "gap", [max(gap, 0.0) for gap in explanation.gaps]
+    if explanation.gaps_are_equal and explanation.attribution is not None:
+        drawn, bars = "adds", explanation.attribution
+    echo(f"{head}  {drawn} as a bar")
     unknown = "" if all(explanation.known) else "  (unknown word)"
     longest = max(min(BAR, Console().width - len(head) - 2 - len(unknown)), 1)
-    unit = max([gap for gap in explanation.gaps if gap > 0], default=1.0)
+    unit = max(map(abs, bars), default=0.0) or 1.0
     for row, name in enumerate(names):
         padding = " " * (width - cell_len(name))  # not ljust: a Chinese character takes two cells
         cells = "".join(f"  {values[row]:{sign}{size}.2f}" for _, size, sign, values in shown)
-        bar = "#" * round(longest * max(explanation.gaps[row], 0.0) / unit)
+        mark = "#" if drawn == "gap" else "+" if bars[row] > 0 else "-"
+        bar = mark * round(longest * abs(bars[row]) / unit)
         note = "" if explanation.known[row] else unknown
         echo(f"{name}{padding}{cells}  {bar}{note}".rstrip())
     if explanation.constant is not None:  # under adds, the last column

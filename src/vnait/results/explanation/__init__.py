@@ -14,9 +14,10 @@ from vnait.data.tasks import CLASSIFICATION, check_class, check_task
 from vnait.model import VnaitForSequenceClassification
 from vnait.model.backbone import Block
 from vnait.positions.building import parameters
+from vnait.positions.coordinates import Saturating
 from vnait.positions.injection import Injection
 from vnait.positions.inputs import cosine
-from vnait.positions.method import described
+from vnait.positions.method import Method, described
 from vnait.positions.methods import METHODS
 from vnait.pretrained.attach.attached import Attached
 from vnait.pretrained.attach.saving import read_by_method
@@ -54,7 +55,10 @@ class Explanation:
     """The tokens of a text with their coordinates and gaps, why a class is the answer or is not, and how the
     method enters.
 
-    coordinates       on the main axis;  gaps: the distance of each token from the one before it
+    coordinates       on the main axis
+    gaps              the distance of each token from the one before it; where the coordinate saturates, as in
+                      vnait-causal, that of R, whose gaps are learned and 1 at first
+    control           the gaps of the same training with shuffled labels, if it ran
     answer            the class with the highest probability
     label             the class that is explained, by default the answer;  probability: of this class
     logit             of this class, minus the mean over the classes, in two parts: Transformer, bag of words
@@ -91,13 +95,18 @@ class Explanation:
     shares: dict[str, list[float]]
     attention: NDArray[np.float32] = field(repr=False, compare=False)
     terms: dict[str, NDArray[np.float32]] = field(repr=False, compare=False)
+    control: list[float] | None = None
 
     @property
     def gaps_are_equal(self) -> bool:
         """Whether a method that can give tokens different gaps gives them equal ones here, to 1 %."""
         gaps = np.array(self.gaps[1:])
-        learns = self.method.startswith("vnait") and self.method != "vnait-uniform"
-        return learns and len(gaps) > 1 and bool(np.ptp(gaps) <= 0.01 * gaps.mean())
+        return self.gaps_can_differ and len(gaps) > 1 and bool(np.ptp(gaps) <= 0.01 * gaps.mean())
+
+    @property
+    def gaps_can_differ(self) -> bool:
+        """Whether the method learns gaps."""
+        return self.method.startswith("vnait") and self.method != "vnait-uniform"
 
     def facts(self) -> dict[str, Any]:
         """Everything except `attention` and `terms`, for JSON."""
@@ -143,8 +152,7 @@ def explain(fitted: Fitted, text: str, *, label: str | None = None) -> Explanati
         tokens=words or [fitted.tokenizer.unk_token],
         known=(ids[0] != fitted.tokenizer.unk_token_id).tolist(),
         coordinates=line,
-        # The first gap starts at 0 for a span, at the first index for an index.
-        gaps=np.diff(line, prepend=min(0.0, line[0])).tolist(),
+        gaps=_gaps(model.method, vectors, mask, line),
         answer=fitted.classes[answer],
         label=fitted.classes[explained],
         probability=float(probabilities[explained]),
@@ -195,7 +203,7 @@ def _of_base(fitted: Fitted, text: str, label: str | None) -> Explanation:
         tokens=[tokenizer.decode([word]).strip() or "_" for word in ids[0].tolist()],
         known=[word != tokenizer.unk_token_id for word in ids[0].tolist()],
         coordinates=line,
-        gaps=np.diff(line, prepend=min(0.0, line[0])).tolist(),
+        gaps=_gaps(attached.method, vectors, mask.bool(), line),
         answer=fitted.classes[answer],
         label=fitted.classes[explained],
         probability=float(probabilities[explained]),
@@ -220,6 +228,15 @@ def check_explained(fitted: Fitted) -> None:
     check_task(fitted.task, CLASSIFICATION)
     if fitted.pairs:
         raise InputError("the model reads pairs of texts, and explain shows one; use `vnait predict`.")
+
+
+def _gaps(method: Method, vectors: torch.Tensor, mask: torch.Tensor, line: list[float]) -> list[float]:
+    """The gaps of a text's coordinates; of R if they saturate, since S shrinks by its formula."""
+    running = next((part for part in method.coordinates.modules() if isinstance(part, Saturating)), None)
+    if running is not None:
+        line = running.sums(running.gaps(vectors, mask), mask)[0].tolist()
+    # The first gap starts at 0 for a span, at the first index for an index.
+    return np.diff(line, prepend=min(0.0, line[0])).tolist()
 
 
 def _attribution(fitted: Fitted, ids: torch.Tensor, explained: int, bag: torch.Tensor | None) -> Attribution:

@@ -17,6 +17,8 @@ logger = logging.getLogger("vnait")
 
 ADDS = "to the logit, by integrated gradients; (constant): with the vector of an unknown word at each place"
 WITHOUT_ADDS = "left out, since captum is missing: pip install 'vnait[explain]'"
+EQUAL = "equal: all tokens count alike here, as in vnait-uniform"
+CONTROL = "the gaps of the same training with shuffled labels: what both share is not learned from the labels"
 
 MAX_CELLS = 24  # of the longest word that is shown whole
 BOX = "\N{WHITE SQUARE}"

@@ -7,7 +7,15 @@ import torch
 
 from vnait.results import drawing, page
 from vnait.results.explanation import Explanation
-from vnait.results.explanation.display import ADDS, WITHOUT_ADDS, logit_parts, printable, probability_of
+from vnait.results.explanation.display import (
+    ADDS,
+    CONTROL,
+    EQUAL,
+    WITHOUT_ADDS,
+    logit_parts,
+    printable,
+    probability_of,
+)
 from vnait.results.explanation.figure import figure
 from vnait.results.page.sections import Column, Image, Section, Table
 from vnait.shared.errors import extra
@@ -57,6 +65,7 @@ def token_table(explanation: Explanation) -> Table:
         (Column("of it by the bag of words", "{:+.2f}"), explanation.bag_contribution),
         (Column("coordinate", "{:.2f}"), explanation.coordinates),
         (Column("gap before", "{:.2f}"), explanation.gaps),
+        (Column("shuffled", "{:.2f}"), explanation.control),
         (Column("rho", "{:.3f}"), explanation.similarity),
         (Column("known"), ["yes" if known else "no" for known in explanation.known]),
     ]
@@ -84,6 +93,10 @@ def _sections(explanation: Explanation) -> list[Section]:
         f"{explanation.method}: {explanation.formula}",
         *(f"It {words}." for words in explanation.enters),
     ]
+    if explanation.gaps_are_equal:
+        answer.append(f"Gaps: {EQUAL}.")
+    if explanation.control is not None:
+        answer.append(f"Shuffled: {CONTROL}.")
     sections = [
         Section(heading="Answer", sentences=answer),
         Section(

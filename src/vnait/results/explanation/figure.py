@@ -14,7 +14,7 @@ from rich.cells import cell_len
 from vnait.results.colours import COLOURS
 from vnait.results.drawing import small_labels
 from vnait.results.explanation import Explanation
-from vnait.results.explanation.display import drawable, probability_of
+from vnait.results.explanation.display import EQUAL, drawable, probability_of
 
 # Inches
 ROOM = 0.17  # from a token's label to the next
@@ -92,6 +92,8 @@ def _draw_tokens(
         axes.bar(numbers, values, color=colour, width=0.7)
         axes.set(ylabel=title, xlim=[-0.6, len(tokens) - 0.4])
         axes.axhline(0, color="black", lw=0.6)
+        if values is explanation.gaps:
+            _note_gaps(axes, explanation)
         axes.set_xticks(numbers, tokens if axes is axes_of[-1] else [], rotation=90)
     for axes in (line, *axes_of):
         small_labels(axes, ticks=7)
@@ -105,6 +107,16 @@ def _bars(explanation: Explanation) -> dict[str, list[float]]:
         "rho = cos(e, s)": explanation.similarity,
     }
     return {title: values for title, values in rows.items() if values is not None}
+
+
+def _note_gaps(axes: Axes, explanation: Explanation) -> None:
+    """That all gaps are equal, and the gaps of the control."""
+    if explanation.gaps_are_equal:
+        axes.set_title(EQUAL, fontsize=7, loc="right")
+    if explanation.control is not None:
+        numbers = range(len(explanation.control))
+        axes.plot(numbers, explanation.control, "k_", ms=8, label="with shuffled labels")
+        axes.legend(fontsize=6, loc="upper left", bbox_to_anchor=(0, 1.25), frameon=False)
 
 
 def _draw_line(axes: Axes, explanation: Explanation, tokens: list[str], name: float, width: float) -> None:
