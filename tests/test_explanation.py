@@ -22,12 +22,13 @@ from vnait import data as text
 from vnait.cli import terminal
 from vnait.data import vocabulary as vocabulary
 from vnait.results import explanation
-from vnait.results.explanation import display, explain, export, figure
+from vnait.results.explanation import display, explain, export, figure, simple
 from vnait.results.explanation.attention import HEAD_KINDS
 from vnait.results.explanation.attribution import TOLERANCE, Attribution
 from vnait.shared.errors import InputError
 from vnait.train import control, predict
 from vnait.train import fitting as train
+from vnait.train.baselines import fit_baseline
 
 ENGLISH, CHINESE = "a warm and funny film", "我不喜欢这部电影"
 CONTROL = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f]")
@@ -359,6 +360,29 @@ def test_a_control_of_other_rows_or_without_learned_gaps_is_refused(trained, eng
     with pytest.raises(SystemExit) as stopped:
         cli.main(["explain", f"{tmp_path}/rope", ENGLISH, "--control", f"{trained}/made.csv"])
     assert stopped.value.code == 2
+
+
+@pytest.mark.parametrize("name", ["tfidf", "one-hot"])
+def test_a_simple_model_is_drawn_and_has_no_attention(name, tmp_path, capsys):
+    table = text.Table(
+        ["a warm and funny film", "dull from start to finish"] * 10, ["good", "bad"] * 10, "made", 0
+    )
+    fit_baseline(name, table, tokenization="words", seed=0).save(tmp_path / "model")
+    facts = predict.load(tmp_path / "model").explain(ENGLISH)
+    (axes,) = simple.figure(facts).axes
+    assert [bar.get_height() for bar in axes.patches] == pytest.approx(facts["attribution"])
+    assert [label.get_text() for label in axes.get_xticklabels()] == facts["tokens"] == ENGLISH.split()
+    for ending in ("svg", "html"):
+        path = tmp_path / f"one.{ending}"
+        assert (
+            run(capsys, tmp_path / "model", ENGLISH, "--out", path).splitlines()[-1] == f"file        {path}"
+        )
+    ElementTree.parse(tmp_path / "one.svg")
+    page = (tmp_path / "one.html").read_text()
+    assert facts["by"] in page and "data:image/png;base64," in page
+    with pytest.raises(SystemExit):
+        cli.main(["explain", f"{tmp_path}/model", ENGLISH, "--bertviz", f"{tmp_path}/heads.html"])
+    assert f"{name} has no attention and no gaps; leave --bertviz" in capsys.readouterr().err
 
 
 def run(capsys, *arguments):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -16,7 +16,6 @@ from vnait.shared.errors import InputError
 if TYPE_CHECKING:
     from vnait.data import Table
     from vnait.results.explanation import Explanation
-    from vnait.train.linear import LinearClassifier
     from vnait.train.predict import Fitted
 
 
@@ -64,15 +63,22 @@ def explain_command(
     from vnait.train.predict import load
 
     fitted = load(model)
+    files = {name: path for name, path in (("file", out), ("bertviz", bertviz)) if path is not None}
     if isinstance(fitted, LinearClassifier):
-        _explain_baseline(fitted, text, label, out or bertviz, as_json)
+        if bertviz is not None or control is not None:
+            raise InputError(
+                f"{fitted.name} has no attention and no gaps; leave --bertviz and --control out."
+            )
+        _show_simple(fitted.explain(text, label), files, as_json)
         return
     explanation = explain(fitted, text, label=label)
     if control is not None:
-        explanation = _beside_control(
-            explanation, fitted, text, shared.read_table(control, column, labels, sep, encoding)
-        )
-    files = {name: path for name, path in (("file", out), ("bertviz", bertviz)) if path is not None}
+        table = shared.read_table(control, column, labels, sep, encoding)
+        explanation = _beside_control(explanation, fitted, text, table)
+    _show(explanation, files, as_json)
+
+
+def _show(explanation: Explanation, files: Mapping[str, Path], as_json: bool) -> None:
     _write(explanation, files)
     if as_json:
         shared.print_json(explanation.facts() | {name: str(path) for name, path in files.items()})
@@ -80,6 +86,21 @@ def explain_command(
     from vnait.cli import terminal
 
     terminal.show_explanation(explanation)
+    for path in files.values():
+        echo(f"file        {path}")
+
+
+def _show_simple(facts: dict[str, Any], files: Mapping[str, Path], as_json: bool) -> None:
+    if files:
+        from vnait.results.explanation import simple
+
+        simple.save(facts, files["file"])
+    if as_json:
+        shared.print_json(facts | {name: str(path) for name, path in files.items()})
+        return
+    from vnait.cli import terminal
+
+    terminal.show_terms(facts)
     for path in files.values():
         echo(f"file        {path}")
 
@@ -114,20 +135,3 @@ def _write(explanation: Explanation, files: Mapping[str, Path]) -> None:
             draft.write_text(view, encoding="utf-8")
     if "file" in files:
         export.save(explanation, files["file"])
-
-
-def _explain_baseline(
-    fitted: LinearClassifier, text: str, label: str | None, file: Path | None, as_json: bool
-) -> None:
-    if file is not None:
-        raise InputError(
-            f"the model is the baseline {fitted.name}, which has no coordinates and no attention to draw; "
-            "leave --out and --bertviz out, and its terms are listed."
-        )
-    facts = fitted.explain(text, label)
-    if as_json:
-        shared.print_json(facts)
-    else:
-        from vnait.cli import terminal
-
-        terminal.show_terms(facts)

@@ -133,7 +133,8 @@ def show_explanation(explanation: Explanation) -> None:
         probability_of,
     )
 
-    echo(f"{explanation.label}  ({probability_of(explanation)})")
+    label, answer = explanation.label, explanation.answer
+    echo(f"{label}  ({probability_of(label, answer, explanation.probability)})")
     echo(fill(logit_parts(explanation), Console().width), end="\n\n")
     _show_tokens(explanation)
     echo()
@@ -192,10 +193,11 @@ def _show_tokens(explanation: Explanation) -> None:
 
 def show_terms(facts: dict[str, Any]) -> None:
     """The answer of a simple model; what each token adds to its logit; the terms that add most."""
-    from vnait.results.explanation.display import printable
+    from vnait.results.explanation.display import printable, probability_of
 
-    answer = "" if facts["label"] == facts["answer"] else f"; the answer is {facts['answer']}"
-    echo(f"{facts['label']}  (probability {facts['probability']:.3f}, by {facts['method']}{answer})\n")
+    label = facts["label"]
+    probability = probability_of(label, facts["answer"], facts["probability"])
+    echo(f"{label}  ({probability}), by {facts['method']}\n")
     grid = new_grid("token", "adds to the logit", left=1)
     for token, added in zip(facts["tokens"], facts["attribution"], strict=True):
         grid.add_row(printable(token), f"{added:+.2f}")

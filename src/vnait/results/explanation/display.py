@@ -45,15 +45,13 @@ def logit_parts(explanation: Explanation) -> str:
     return f"Logit {sum(explanation.logit.values()):+.2f} over the labels' mean: {parts}"
 
 
-def probability_of(explanation: Explanation) -> str:
+def probability_of(label: str, answer: str, probability: float) -> str:
     """The probability of the class that is explained, and the answer if that is another class.
 
-    >>> from types import SimpleNamespace
-    >>> probability_of(SimpleNamespace(label="neg", probability=0.25, answer="pos"))
+    >>> probability_of("neg", "pos", 0.25)
     'probability 0.250; the answer is pos'
     """
-    answer = "" if explanation.label == explanation.answer else f"; the answer is {explanation.answer}"
-    return f"probability {explanation.probability:.3f}{answer}"
+    return f"probability {probability:.3f}" + ("" if label == answer else f"; the answer is {answer}")
 
 
 def drawable(words: Sequence[str]) -> tuple[list[str], list[str]]:

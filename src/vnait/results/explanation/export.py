@@ -86,19 +86,20 @@ def _sections(explanation: Explanation) -> list[Section]:
         columns=[Column("term"), *heads],
         rows=[[term, *(100 * share for share in shares)] for term, shares in explanation.shares.items()],
     )
-    answer = [
-        f"{explanation.label} ({probability_of(explanation)}).",
+    label, answer = explanation.label, explanation.answer
+    sentences = [
+        f"{label} ({probability_of(label, answer, explanation.probability)}).",
         f"{logit_parts(explanation)}.",
         f"adds: {WITHOUT_ADDS if explanation.constant is None else f'{ADDS}, {explanation.constant:+.2f}'}.",
         f"{explanation.method}: {explanation.formula}",
         *(f"It {words}." for words in explanation.enters),
     ]
     if explanation.gaps_are_equal:
-        answer.append(f"Gaps: {EQUAL}.")
+        sentences.append(f"Gaps: {EQUAL}.")
     if explanation.control is not None:
-        answer.append(f"Shuffled: {CONTROL}.")
+        sentences.append(f"Shuffled: {CONTROL}.")
     sections = [
-        Section(heading="Answer", sentences=answer),
+        Section(heading="Answer", sentences=sentences),
         Section(
             heading="Tokens",
             image=Image(label=LABEL, png=png(explanation)),

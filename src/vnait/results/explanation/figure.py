@@ -1,6 +1,5 @@
 """An explanation as one figure: tokens on the coordinate line, what they add, gaps, rho, attention."""
 
-from dataclasses import replace
 from textwrap import fill
 
 import matplotlib
@@ -51,7 +50,7 @@ def figure(explanation: Explanation, *, narrow: float | None = None) -> Figure:
         drawn.get_layout_engine().set(h_pad=0.08)  # type: ignore[union-attr, call-arg]
         parts = drawn.subfigures(len(heights), 1, height_ratios=heights, squeeze=False)
         of_tokens, of_pairs, *below = parts[:, 0]
-        probability = probability_of(replace(explanation, label=label, answer=answer))
+        probability = probability_of(label, answer, explanation.probability)
         title = f"{label} ({probability}); {explanation.method}: {explanation.formula}"
         of_tokens.suptitle(fill(title, int(width / LETTER)), x=0.01, ha="left", fontsize=9)
         _draw_tokens(of_tokens, explanation, tokens, name, width - LEFT)
