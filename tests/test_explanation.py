@@ -21,6 +21,7 @@ from vnait import cli
 from vnait import data as text
 from vnait.cli import terminal
 from vnait.data import vocabulary as vocabulary
+from vnait.model.encoder import Batch
 from vnait.results import explanation
 from vnait.results.explanation import display, explain, export, figure, simple
 from vnait.results.explanation.attention import HEAD_KINDS
@@ -154,6 +155,13 @@ def test_unknown_words_add_nothing_and_the_constant_is_their_logit(english):
     assert found.constant == pytest.approx(sum(found.logit.values()), abs=1e-6)
     known = explain(english, "warm xyz")
     assert known.attribution[0] != 0 and known.attribution[1] == 0
+    model, ids = english.model, torch.tensor(english.ids(["warm xyz"]))
+    with torch.no_grad():
+        vectors = model.get_input_embeddings()(torch.full_like(ids, english.tokenizer.unk_token_id))
+        encoded = model.model.read(Batch(inputs_embeds=vectors, attention_mask=torch.ones_like(ids)))
+        logits = model.logits(encoded, ids)[0] - model.bag.each(ids, torch.ones_like(ids))[0].sum(0)
+    expected = float(logits[english.classes.index(known.label)] - logits.mean())
+    assert known.constant == pytest.approx(expected, abs=1e-6)
 
 
 def test_another_class_can_be_explained(english, folder, capsys):

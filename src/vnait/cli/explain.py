@@ -30,8 +30,8 @@ def explain_command(
     control: Annotated[
         str | None,
         typer.Option(
-            help="The file that the model was trained on: trains again with shuffled labels, and shows those "
-            "gaps beside the model's. Default: none."
+            help="The file that the model was trained on, with its --text and --label: trains again with "
+            "shuffled labels, and shows those gaps beside the model's. Default: none."
         ),
     ] = None,
     column: shared.Text = "text",
