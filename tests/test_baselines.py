@@ -72,6 +72,40 @@ def test_terms_and_bias_sum_to_the_logit(name, table, words):
     assert sum(facts["terms"].values()) + facts["bias"] == pytest.approx(expected)
 
 
+@pytest.mark.parametrize("name", ["one-hot", "averaged"])
+def test_what_tokens_add_is_what_their_terms_add(name, table, words):
+    model = fit_baseline(name, table, table, words, tokenization="words", seed=0)
+    text = "a good film plot a zyx film"
+    facts = model.explain(text)
+    assert facts["tokens"] == text.split()
+    assert sum(facts["attribution"]) == pytest.approx(sum(facts["terms"].values()))
+    if name == "averaged":
+        assert facts["attribution"][0] == pytest.approx(facts["terms"]["a"] / 2)  # of both
+        assert facts["attribution"][5] == pytest.approx(facts["terms"]["[UNK]"])
+    else:
+        shares = {"1=a": 1, "-7=a": 1, "1=a good": 2, "-7=a good": 2}
+        expected = sum(facts["terms"].get(term, 0) / share for term, share in shares.items())
+        assert facts["attribution"][0] == pytest.approx(expected)
+
+
+def test_a_token_of_tfidf_adds_how_far_the_logit_falls_without_it(table, words):
+    model = fit_baseline("tfidf", table, table, words, tokenization="words", seed=0)
+    rival = min(set(model.classes) - {model.explain("A good film!")["answer"]})
+    facts = model.explain("A good film!", rival)
+    assert facts["tokens"] == ["A", "good", "film", "!"] and facts["label"] == rival != facts["answer"]
+
+    def logit(text):
+        logits = model.logits([text])[0]
+        return logits[model.classes.index(rival)] - logits.mean()
+
+    falls = [
+        logit("A good film!") - logit(text) for text in (" good film!", "A  film!", "A good !", "A good film")
+    ]
+    assert facts["attribution"] == pytest.approx(falls)
+    with pytest.raises(InputError, match="no class 'nobody'; give one of"):
+        model.explain("A good film!", "nobody")
+
+
 @pytest.mark.parametrize(
     ("name", "content"),
     [("baseline.json", "{}"), ("baseline.json", "no json"), ("model.safetensors", "no tensors")],

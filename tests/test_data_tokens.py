@@ -18,6 +18,7 @@ from transformers import (
 )
 
 from vnait.data import TOKENIZATIONS, TextCounts, encode, tokenizer, unknown_share, words
+from vnait.data.tokens import spans
 from vnait.shared.errors import InputError
 
 TEXTS = [
@@ -98,6 +99,13 @@ def test_characters(text, expected):
 )
 def test_jieba_finds_chinese_words_and_leaves_other_scripts_whole(text, expected):
     assert tokens(text, "jieba") == expected
+
+
+@pytest.mark.parametrize("tokenization", TOKENIZATIONS)
+def test_spans_are_those_of_the_words_in_the_text_as_written(tokenization):
+    written = " 我不喜欢  T恤, İstanbul\u200b Cafés!"
+    cut = [written[start:end].lower() for start, end in spans(written, tokenization)]
+    assert cut == words([written], tokenization)[0]
 
 
 def test_jieba_is_quiet(capfd):

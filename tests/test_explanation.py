@@ -21,11 +21,15 @@ from vnait import cli
 from vnait import data as text
 from vnait.cli import terminal
 from vnait.data import vocabulary as vocabulary
-from vnait.results.explanation import display, explain, export, figure
+from vnait.model.encoder import Batch
+from vnait.results import explanation
+from vnait.results.explanation import display, explain, export, figure, simple
 from vnait.results.explanation.attention import HEAD_KINDS
+from vnait.results.explanation.attribution import TOLERANCE, Attribution
 from vnait.shared.errors import InputError
+from vnait.train import control, predict
 from vnait.train import fitting as train
-from vnait.train import predict
+from vnait.train.baselines import fit_baseline
 
 ENGLISH, CHINESE = "a warm and funny film", "我不喜欢这部电影"
 CONTROL = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f]")
@@ -47,6 +51,10 @@ def folder(tmp_path_factory, english):
     path = tmp_path_factory.mktemp("explanation") / "model"
     english.save(path)
     return path
+
+
+def straight_through(model):
+    return [part for part in model.modules() if hasattr(part, "true_gradient")]
 
 
 def check_against_the_model(one, words):
@@ -74,6 +82,8 @@ def check_against_the_model(one, words):
     assert list(found.logit.values()) == pytest.approx(parts, abs=1e-5) and any(found.bag_contribution)
     bias = float(bag.bias[label] - bag.bias.mean())
     assert sum(found.bag_contribution) + bias == pytest.approx(found.logit["bag of words"], abs=1e-5)
+    assert sum(found.attribution) + found.constant == pytest.approx(sum(parts), abs=TOLERANCE)
+    assert any(found.attribution) and not any(part.true_gradient for part in straight_through(model))
     added = output.injection.added
     if added is None:
         assert found.similarity is None
@@ -105,6 +115,8 @@ def test_chinese_numbers_are_the_models_own(tokens):
         "xpos",
         "cope",
         "scale-invariant",
+        "vnait-context",
+        "vnait-causal",
         "vnait-paper",
         "grid-rope",
     ],
@@ -119,7 +131,8 @@ def test_numbers_are_the_models_own_wherever_position_enters(method):
         assert (max(found.shares[name]) > 0) == there
 
 
-def test_each_block_runs_once(english):
+def test_each_block_runs_once_beside_the_attribution(english, monkeypatch):
+    monkeypatch.setattr(explanation, "attribute", lambda *_: Attribution([], 0.0))
     blocks, calls = english.model.model.encoder.blocks, []
     hooks = [block.register_forward_hook(lambda block, *_: calls.append(block)) for block in blocks]
     explain(english, ENGLISH)
@@ -136,7 +149,66 @@ def test_english_numbers_are_the_models_own(english):
     assert facts["shares"] == found.shares and facts["similarity"] == found.similarity
 
 
-def test_that_a_text_is_cut_is_logged_once(english, caplog):
+def test_unknown_words_add_nothing_and_the_constant_is_their_logit(english):
+    found = explain(english, "zyx xyz")
+    assert found.attribution == [0, 0]
+    assert found.constant == pytest.approx(sum(found.logit.values()), abs=1e-6)
+    known = explain(english, "warm xyz")
+    assert known.attribution[0] != 0 and known.attribution[1] == 0
+    model, ids = english.model, torch.tensor(english.ids(["warm xyz"]))
+    with torch.no_grad():
+        vectors = model.get_input_embeddings()(torch.full_like(ids, english.tokenizer.unk_token_id))
+        encoded = model.model.read(Batch(inputs_embeds=vectors, attention_mask=torch.ones_like(ids)))
+        logits = model.logits(encoded, ids)[0] - model.bag.each(ids, torch.ones_like(ids))[0].sum(0)
+    expected = float(logits[english.classes.index(known.label)] - logits.mean())
+    assert known.constant == pytest.approx(expected, abs=1e-6)
+
+
+def test_another_class_can_be_explained(english, folder, capsys):
+    found = explain(english, ENGLISH)
+    (name,) = set(english.classes) - {found.answer}
+    opposite = explain(english, ENGLISH, label=name)
+    assert (found.label, opposite.label, opposite.answer) == (found.answer, name, found.answer)
+    assert opposite.probability == pytest.approx(1 - found.probability)
+    # Of two classes, one's distance from their mean is the other's.
+    np.testing.assert_allclose(opposite.attribution, np.negative(found.attribution), atol=1e-5)
+    np.testing.assert_allclose(opposite.bag_contribution, np.negative(found.bag_contribution), atol=1e-6)
+    first = run(capsys, folder, ENGLISH, "--class", name).splitlines()[0]
+    assert first == f"{name}  (probability {opposite.probability:.3f}; the answer is {found.answer})"
+    with pytest.raises(InputError, match=r"no class 'god'; give one of bad, good. Did you mean 'good'\?"):
+        explain(english, ENGLISH, label="god")
+
+
+def test_a_gap_that_is_clipped_adds_what_it_adds(english):
+    """Where a weight stays clipped, its straight-through gradient is not zero and the true one is."""
+    gate = english.model.model.method.coordinates.coordinates.gate
+    bias = gate.weigh.bias.clone()
+    try:
+        with torch.no_grad():
+            gate.weigh.bias.fill_(-1.25)  # l = 1/4 + f(e)
+            gate.weigh.weight.normal_(generator=torch.Generator().manual_seed(0))
+        found = explain(english, ENGLISH)
+    finally:
+        with torch.no_grad():
+            gate.weigh.bias.copy_(bias)
+            gate.weigh.weight.zero_()
+    assert not found.gaps_are_equal
+    whole = sum(found.logit.values())
+    assert sum(found.attribution) + found.constant == pytest.approx(whole, abs=TOLERANCE)
+
+
+def test_without_captum_all_else_is_explained(english, folder, capsys, monkeypatch):
+    monkeypatch.setitem(sys.modules, "captum.attr", None)
+    found = explain(english, ENGLISH)
+    assert found.attribution is None and found.constant is None and any(found.bag_contribution)
+    out = run(capsys, folder, ENGLISH)
+    assert "adds        left out, since captum is missing: pip install 'vnait[explain]'" in out
+    assert "(constant)" not in out and "  adds  " not in out
+    assert [column.title for column in export.token_table(found).columns][1] == "of it by the bag of words"
+
+
+def test_that_a_text_is_cut_is_logged_once(english, caplog, monkeypatch):
+    monkeypatch.setattr(explanation, "attribute", lambda *_: Attribution([], 0.0))  # seconds
     long = " ".join(["film"] * (english.model.config.max_length + 1))
     with caplog.at_level(logging.WARNING, logger="vnait"):
         explain(english, long)
@@ -175,9 +247,10 @@ def test_figure_shows_the_numbers(english, words, shown):
     found = explain(english, words)
     drawn = figure.figure(found)
     tokens, pairs = drawn.subfigs
-    line, gaps, rho = tokens.axes
+    line, adds, gaps, rho = tokens.axes
     assert [one.get_text() for one in line.texts] == found.tokens
     assert [one.get_xdata()[0] for one in line.lines] == pytest.approx(found.coordinates)
+    assert [bar.get_height() for bar in adds.patches] == pytest.approx(found.attribution)
     assert [bar.get_height() for bar in gaps.patches] == pytest.approx(found.gaps)
     assert [bar.get_height() for bar in rho.patches] == pytest.approx(found.similarity)
     assert (line.texts[0].get_color() == "black") == shown, "unknown words are grey"
@@ -242,6 +315,82 @@ def test_equal_gaps_are_named_where_they_could_differ(english, folder, capsys):
     assert line in capsys.readouterr().out
     terminal.show_explanation(replace(equal, gaps=[20.0, 5.0, 35.0, 20.0, 20.0]))
     assert line not in capsys.readouterr().out
+
+
+def test_gaps_of_a_causal_method_are_what_was_learned_and_not_its_formula():
+    one = fitted("vnait-causal")
+    running, model = one.model.model.method.coordinates.running, one.model.model
+    with torch.no_grad():
+        found = explain(one, ENGLISH)
+        e, mask = model.semantics(torch.tensor(one.ids([ENGLISH])), None, None)
+        expected = running.sums(running.gaps(e, mask), mask)[0].diff(prepend=torch.zeros(1))
+        running.log_tau += 1  # changes S, and no gap
+        again = explain(one, ENGLISH)
+    assert found.gaps == pytest.approx(expected.tolist()) == again.gaps
+    assert found.coordinates != again.coordinates and np.diff(found.coordinates).min() > 0
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    """A folder with made.csv, and a model that was trained on it."""
+    folder = tmp_path_factory.mktemp("control")
+    rows = "a warm and funny film,good\ndull from start to finish,bad\n" * 10
+    (folder / "made.csv").write_text("text,label\n" + rows)
+    cli.main(["train", f"{folder}/made.csv", "--steps", "8", "--out", f"{folder}/model", "--quiet"])
+    return folder
+
+
+def test_a_control_is_the_same_training_with_shuffled_labels(trained, capsys, monkeypatch):
+    calls = []
+    monkeypatch.setattr(
+        control, "fit", lambda *given, **_: calls.append(given) or predict.load(trained / "model")
+    )
+    out = run(capsys, trained / "model", ENGLISH, "--control", trained / "made.csv")
+    ((settings, table, words),) = calls
+    model = predict.load(trained / "model")
+    learned = text.read(str(trained / "made.csv"))
+    assert settings.settings == model.record.run and table.texts == learned.texts
+    assert table.labels != learned.labels and sorted(table.labels) == sorted(learned.labels)
+    same = vocabulary.vocabulary_of(learned.texts)
+    assert words.fingerprint == same.fingerprint
+    assert "shuffled" in out.splitlines()[3] and "the same training with shuffled labels" in out
+    found = replace(explain(model, ENGLISH), control=[1.0, 2.0, 3.0, 4.0, 5.0])
+    (row,) = [part for part in figure.figure(found).subfigs[0].axes if part.get_ylabel() == "gap before"]
+    assert list(row.lines[-1].get_ydata()) == found.control
+    assert [row[-3] for row in export.token_table(found).rows] == found.control
+
+
+def test_a_control_of_other_rows_or_without_learned_gaps_is_refused(trained, english, tmp_path):
+    other = text.Table(["a film", "dull"] * 3, ["good", "bad"] * 3, "other.csv", 0)
+    with pytest.raises(InputError, match=r"other\.csv does not have the rows that the model learned from"):
+        control.shuffled(english, other)
+    fitted("rope").save(tmp_path / "rope")
+    with pytest.raises(SystemExit) as stopped:
+        cli.main(["explain", f"{tmp_path}/rope", ENGLISH, "--control", f"{trained}/made.csv"])
+    assert stopped.value.code == 2
+
+
+@pytest.mark.parametrize("name", ["tfidf", "one-hot"])
+def test_a_simple_model_is_drawn_and_has_no_attention(name, tmp_path, capsys):
+    table = text.Table(
+        ["a warm and funny film", "dull from start to finish"] * 10, ["good", "bad"] * 10, "made", 0
+    )
+    fit_baseline(name, table, tokenization="words", seed=0).save(tmp_path / "model")
+    facts = predict.load(tmp_path / "model").explain(ENGLISH)
+    (axes,) = simple.figure(facts).axes
+    assert [bar.get_height() for bar in axes.patches] == pytest.approx(facts["attribution"])
+    assert [label.get_text() for label in axes.get_xticklabels()] == facts["tokens"] == ENGLISH.split()
+    for ending in ("svg", "html"):
+        path = tmp_path / f"one.{ending}"
+        assert (
+            run(capsys, tmp_path / "model", ENGLISH, "--out", path).splitlines()[-1] == f"file        {path}"
+        )
+    ElementTree.parse(tmp_path / "one.svg")
+    page = (tmp_path / "one.html").read_text()
+    assert facts["by"] in page and "data:image/png;base64," in page
+    with pytest.raises(SystemExit):
+        cli.main(["explain", f"{tmp_path}/model", ENGLISH, "--bertviz", f"{tmp_path}/heads.html"])
+    assert f"{name} has no attention and no gaps; leave --bertviz" in capsys.readouterr().err
 
 
 def run(capsys, *arguments):

@@ -20,6 +20,7 @@ from vnait.data import Table
 from vnait.data import vocabulary as vocabulary
 from vnait.results import drawing
 from vnait.results.explanation import explain, export
+from vnait.results.explanation.attribution import TOLERANCE
 from vnait.train.base import Base, groups
 from vnait.train.fitting import fit
 from vnait.train.predict import load
@@ -215,6 +216,8 @@ def test_an_explanation_of_an_attached_method_is_what_the_model_reads(tuned, tmp
     assert found.attention.shape == (2, 2, 4, 4) and found.attention.sum(-1) == pytest.approx(1)
     assert np.shape(found.heads) == (2, 2) and model.config._attn_implementation == "sdpa"
     assert found.bag_contribution is None and found.shares == {} and list(found.logit) == ["Transformer"]
+    assert any(found.attribution)
+    assert sum(found.attribution) + found.constant == pytest.approx(found.logit["Transformer"], abs=TOLERANCE)
     json.dumps(found.facts())
     for name in ("one.png", "one.html"):
         export.save(found, tmp_path / name)

@@ -192,6 +192,8 @@ def test_ctrl_c_ends_it_at_once_while_a_page_is_open_and_draws(browser: Any, mod
 def test_the_registry_shows_every_method_and_cuts_nothing_silently(model: Path, tmp_path: Path) -> None:
     registry = Registry.of([model])
     assert registry.names == [str(model), *(UNTRAINED.format(name) for name in METHODS)]
+    shown = explanation(registry, str(model), "a warm film")
+    assert "<th>adds</th>" in shown and "adds: to the logit, by integrated gradients" in shown
     found = registry.explain(UNTRAINED.format("rope"), "a warm film")
     assert found.method == "rope" and found.tokens == ["a", "warm", "film"]
     with pytest.raises(InputError, match="give 600 at most"):
@@ -211,6 +213,8 @@ def test_a_baseline_shows_its_terms_and_its_folder_is_taken_as_a_comparisons_win
     shown = explanation(registry, name, table.texts[0])
     facts = model.explain(table.texts[0])
     assert facts["label"] in shown and all(f"<td>{term}</td>" in unescape(shown) for term in facts["terms"])
+    assert "data:image/png;base64," in shown and facts["by"] in shown
+    assert all(f"<td>{token}</td>" in unescape(shown) for token in facts["tokens"])
 
 
 @pytest.mark.parametrize("name", methods_of_each_kind())

@@ -14,7 +14,18 @@ from vnait.shared.errors import MissingExtra, extra
 
 ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-OPTIONAL = ["matplotlib", "PIL", "plotly", "datasets", "gradio", "openpyxl", "jieba", "onnx", "bertviz"]
+OPTIONAL = [
+    "matplotlib",
+    "PIL",
+    "plotly",
+    "datasets",
+    "gradio",
+    "openpyxl",
+    "jieba",
+    "onnx",
+    "bertviz",
+    "captum",
+]
 
 # Runs without the packages of the extras: train, predict, explain and compare, then each sentence.
 WITHOUT = """

@@ -3,25 +3,41 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from vnait.cli import shared
 from vnait.cli.output import echo
-from vnait.cli.shared import AsJson, ModelFolder, app, check_folder, print_json, set_up_logging
 from vnait.shared.errors import InputError
 
 if TYPE_CHECKING:
+    from vnait.data import Table
     from vnait.results.explanation import Explanation
-    from vnait.train.linear import LinearClassifier
+    from vnait.train.predict import Fitted
 
 
-@app.command("explain")
+@shared.app.command("explain")
 def explain_command(
-    model: ModelFolder,
+    model: shared.ModelFolder,
     text: Annotated[str, typer.Argument(help="One text.")],
     *,
+    label: Annotated[
+        str | None, typer.Option("--class", help="The class to explain. Default: the answer.")
+    ] = None,
+    control: Annotated[
+        str | None,
+        typer.Option(
+            help="The file that the model was trained on, with its --text and --label: trains again with "
+            "shuffled labels, and shows those gaps beside the model's. Default: none."
+        ),
+    ] = None,
+    column: shared.Text = "text",
+    labels: shared.Label = "label",
+    sep: shared.Separator = None,
+    encoding: shared.Encoding = None,
     out: Annotated[
         Path | None, typer.Option(help="A .png, .svg, .pdf or .html file. Default: only printed.")
     ] = None,
@@ -31,36 +47,80 @@ def explain_command(
             help="An .html file for bertviz's view of the heads, which needs a network. Default: none."
         ),
     ] = None,
-    as_json: AsJson = False,
+    as_json: shared.AsJson = False,
 ) -> None:
-    """Show how the model reads one text: each token's coordinate, gap, rho and bag-of-words weight, the kind
+    """Show why a text has its class: what each token adds to the logit, its coordinate, gap and rho, the kind
     of each head, and the method.
     """
-    set_up_logging(quiet=False)
+    shared.set_up_logging(quiet=False)
     if out is not None:
         from vnait.results.explanation.export import check_path
 
         check_path(out)
-    check_folder(model)
+    shared.check_folder(model)
     from vnait.results.explanation import explain
     from vnait.train.linear import LinearClassifier
     from vnait.train.predict import load
 
     fitted = load(model)
-    if isinstance(fitted, LinearClassifier):
-        _explain_baseline(fitted, text, out or bertviz, as_json)
-        return
-    explanation = explain(fitted, text)
     files = {name: path for name, path in (("file", out), ("bertviz", bertviz)) if path is not None}
+    if isinstance(fitted, LinearClassifier):
+        if bertviz is not None or control is not None:
+            raise InputError(
+                f"{fitted.name} has no attention and no gaps; leave --bertviz and --control out."
+            )
+        _show_simple(fitted.explain(text, label), files, as_json)
+        return
+    explanation = explain(fitted, text, label=label)
+    if control is not None:
+        table = shared.read_table(control, column, labels, sep, encoding)
+        explanation = _beside_control(explanation, fitted, text, table)
+    _show(explanation, files, as_json)
+
+
+def _show(explanation: Explanation, files: Mapping[str, Path], as_json: bool) -> None:
     _write(explanation, files)
     if as_json:
-        print_json(explanation.facts() | {name: str(path) for name, path in files.items()})
+        shared.print_json(explanation.facts() | {name: str(path) for name, path in files.items()})
         return
     from vnait.cli import terminal
 
     terminal.show_explanation(explanation)
     for path in files.values():
         echo(f"file        {path}")
+
+
+def _show_simple(facts: dict[str, Any], files: Mapping[str, Path], as_json: bool) -> None:
+    if files:
+        from vnait.results.explanation import simple
+
+        simple.save(facts, files["file"])
+    if as_json:
+        shared.print_json(facts | {name: str(path) for name, path in files.items()})
+        return
+    from vnait.cli import terminal
+
+    terminal.show_terms(facts)
+    for path in files.values():
+        echo(f"file        {path}")
+
+
+def _beside_control(explanation: Explanation, fitted: Fitted, text: str, table: Table) -> Explanation:
+    """The explanation with the gaps of a training on shuffled labels."""
+    from vnait.results.explanation import explain
+    from vnait.train.control import shuffled
+
+    if not explanation.gaps_can_differ:
+        raise InputError(
+            f"{explanation.method} learns no gaps that a control could check; leave --control out."
+        )
+    with shared.progress(False, "training the control") as move:
+        model = shuffled(
+            fitted,
+            table,
+            callback=lambda status: move(status.step, status.steps, f"loss {status.loss:.3f}"),
+        )
+    return replace(explanation, control=explain(model, text).gaps)
 
 
 def _write(explanation: Explanation, files: Mapping[str, Path]) -> None:
@@ -75,18 +135,3 @@ def _write(explanation: Explanation, files: Mapping[str, Path]) -> None:
             draft.write_text(view, encoding="utf-8")
     if "file" in files:
         export.save(explanation, files["file"])
-
-
-def _explain_baseline(fitted: LinearClassifier, text: str, file: Path | None, as_json: bool) -> None:
-    if file is not None:
-        raise InputError(
-            f"the model is the baseline {fitted.name}, which has no coordinates and no attention to draw; "
-            "leave --out and --bertviz out, and its terms are listed."
-        )
-    facts = fitted.explain(text)
-    if as_json:
-        print_json(facts)
-    else:
-        from vnait.cli import terminal
-
-        terminal.show_terms(facts)

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from vnait.results.record import Record
 
 BAR = 24  # cells of the longest bar
+TERMS = 20  # of a simple model, shown one by one
 UNEVEN = 1.5  # times its even share: from here the accuracy of a frequent class can hide the rare ones
 HEADING = 11  # cells per line of a heading, if its name can be broken
 
@@ -123,17 +124,28 @@ def show_value(name: str, value: str) -> None:
 
 def show_explanation(explanation: Explanation) -> None:
     """A row per token, with its gap as a bar; then the method, the heads and the first layer's scores."""
-    from vnait.results.explanation.display import logit_parts
+    from vnait.results.explanation.display import (
+        ADDS,
+        CONTROL,
+        EQUAL,
+        WITHOUT_ADDS,
+        logit_parts,
+        probability_of,
+    )
 
-    echo(f"{explanation.label}  (probability {explanation.probability:.3f})")
+    label, answer = explanation.label, explanation.answer
+    echo(f"{label}  ({probability_of(label, answer, explanation.probability)})")
     echo(fill(logit_parts(explanation), Console().width), end="\n\n")
     _show_tokens(explanation)
     echo()
+    _fact("adds", ADDS if explanation.attribution is not None else WITHOUT_ADDS)
     _fact("method", f"{explanation.method}: {explanation.formula}")
     for words in explanation.enters:
         _fact("enters", words)
     if explanation.gaps_are_equal:
-        _fact("gaps", "equal: all tokens count alike here, as in vnait-uniform")
+        _fact("gaps", EQUAL)
+    if explanation.control is not None:
+        _fact("shuffled", CONTROL)
     _fact("parameters", f"{explanation.parameters:,} of the method")
     for layer, kinds in enumerate(explanation.heads, 1):
         _fact("heads" if layer == 1 else "", f"layer {layer}: {', '.join(map(str, kinds))}")
@@ -145,41 +157,59 @@ def show_explanation(explanation: Explanation) -> None:
 
 
 def _show_tokens(explanation: Explanation) -> None:
-    """A row per token; the columns rho and adds only where the model has them."""
+    """A row per token, with only the columns that the model has; its bar is of its gap, or of what it adds if
+    all gaps are equal.
+    """
     from vnait.results.explanation.display import printable
 
     names = [printable(token) for token in explanation.tokens]
     width = max(cell_len(name) for name in [*names, "token"])
-    adds = explanation.bag_contribution
     columns = [  # title, width, sign, values
         ("coordinate", 10, "", explanation.coordinates),
         ("gap", 6, "", explanation.gaps),
+        ("shuffled", 8, "", explanation.control),
         ("rho", 5, "", explanation.similarity),
-        ("adds", 5, "+", adds),
+        ("adds", 5, "+", explanation.attribution),
     ]
     shown = [(title, size, sign, values) for title, size, sign, values in columns if values is not None]
     head = "token".ljust(width) + "".join(f"  {title:>{size}}" for title, size, _, _ in shown)
-    echo(f"{head}  gap as a bar")
+    drawn, bars = "gap", [max(gap, 0.0) for gap in explanation.gaps]
+    if explanation.gaps_are_equal and explanation.attribution is not None:
+        drawn, bars = "adds", explanation.attribution
+    echo(f"{head}  {drawn} as a bar")
     unknown = "" if all(explanation.known) else "  (unknown word)"
     longest = max(min(BAR, Console().width - len(head) - 2 - len(unknown)), 1)
-    unit = max([gap for gap in explanation.gaps if gap > 0], default=1.0)
+    unit = max(map(abs, bars), default=0.0) or 1.0
     for row, name in enumerate(names):
         padding = " " * (width - cell_len(name))  # not ljust: a Chinese character takes two cells
         cells = "".join(f"  {values[row]:{sign}{size}.2f}" for _, size, sign, values in shown)
-        bar = "#" * round(longest * max(explanation.gaps[row], 0.0) / unit)
+        mark = "#" if drawn == "gap" else "+" if bars[row] > 0 else "-"
+        bar = mark * round(longest * abs(bars[row]) / unit)
         note = "" if explanation.known[row] else unknown
         echo(f"{name}{padding}{cells}  {bar}{note}".rstrip())
-    if adds is not None:
-        constant = f"{explanation.logit['bag of words'] - sum(adds):+.2f}"
-        echo("(constant)".ljust(width) + constant.rjust(len(head) - width))  # under adds, the last column
+    if explanation.constant is not None:  # under adds, the last column
+        echo("(constant)".ljust(width) + f"{explanation.constant:+.2f}".rjust(len(head) - width))
 
 
 def show_terms(facts: dict[str, Any]) -> None:
-    """The answer of a baseline, and what each term adds to its logit, the largest first."""
-    echo(f"{facts['label']}  (probability {facts['probability']:.3f}, by {facts['method']})\n")
+    """The answer of a simple model; what each token adds to its logit; the terms that add most."""
+    from vnait.results.explanation.display import printable, probability_of
+
+    label = facts["label"]
+    probability = probability_of(label, facts["answer"], facts["probability"])
+    echo(f"{label}  ({probability}), by {facts['method']}\n")
+    grid = new_grid("token", "adds to the logit", left=1)
+    for token, added in zip(facts["tokens"], facts["attribution"], strict=True):
+        grid.add_row(printable(token), f"{added:+.2f}")
+    print_wrapped(grid)
+    _fact("adds", facts["by"])
+    echo()
     grid = new_grid("term", "adds to the logit", left=1)
-    for term, added in facts["terms"].items():
+    first, rest = list(facts["terms"].items())[:TERMS], list(facts["terms"].values())[TERMS:]
+    for term, added in first:
         grid.add_row(term, f"{added:+.2f}")
+    if rest:
+        grid.add_row(f"({plural(len(rest), 'more term')})", f"{sum(rest):+.2f}")
     grid.add_row("(bias)", f"{facts['bias']:+.2f}")
     print_wrapped(grid)
 

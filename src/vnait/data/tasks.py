@@ -1,6 +1,8 @@
 """The names of tasks, of what answers them, and the refusal of a model with another task."""
 
-from vnait.shared.errors import InputError
+from collections.abc import Sequence
+
+from vnait.shared.errors import InputError, did_you_mean
 
 TASKS = "classification", "regression", "tagging", "multilabel"
 CLASSIFICATION, REGRESSION, TAGGING, MULTILABEL = TASKS
@@ -22,4 +24,13 @@ def check_task(task: str, *needed: str) -> None:
         raise InputError(
             f"the model answers with {answers}, and this needs {wanted}; use `vnait predict` (in Python, "
             f"vnait.{reader})."
+        )
+
+
+def check_class(label: str, classes: Sequence[str]) -> None:
+    """Raise InputError if the model has no such class."""
+    if label not in classes:
+        known = ", ".join(classes)
+        raise InputError(
+            f"the model has no class {label!r}; give one of {known}.{did_you_mean(label, classes)}"
         )

@@ -8,7 +8,7 @@ import warnings
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from itertools import chain, islice
+from itertools import accumulate, chain, islice
 from typing import TYPE_CHECKING, Any
 
 from vnait.data.pairs import TOKEN, are_pairs, check_sides, cut, joined, sides_of
@@ -109,6 +109,26 @@ def words(texts: Iterable[str], tokenization: str) -> list[list[str]]:
         for side in _segmented(chain.from_iterable(map(sides_of, texts)), tokenization)
     )
     return [joined([next(sides) for _ in sides_of(text)], TOKEN) for text in texts]
+
+
+def spans(text: str, tokenization: str) -> list[tuple[int, int]]:
+    """Where each token of `words` starts and ends in the text.
+
+    >>> spans("Don't", "words")
+    [(0, 3), (3, 4), (4, 5)]
+    """
+    from tokenizers import PreTokenizedString
+
+    normalizer, pre_tokenizer = _steps(tokenization)
+    (segmented,) = _segmented([text], tokenization)
+    pieces = PreTokenizedString(segmented)
+    pieces.normalize(normalizer.normalize)
+    pre_tokenizer.pre_tokenize(pieces)
+    # jieba's words have more spaces between them than the text.
+    places = [place for place, letter in enumerate(text) if not letter.isspace()]
+    numbers = list(accumulate((not letter.isspace() for letter in segmented), initial=0))
+    splits = pieces.get_splits(offset_referential="original", offset_type="char")
+    return [(places[numbers[start]], places[numbers[end] - 1] + 1) for _, (start, end), _ in splits]
 
 
 @dataclass

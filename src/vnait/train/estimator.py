@@ -259,14 +259,16 @@ class TextClassifier(ClassifierMixin, _OfTexts):
         answer: NDArray[Any] = self.classes_[probabilities.argmax(1)]
         return answer
 
-    def explain(self, text: str) -> Explanation | dict[str, Any]:
-        """What the model sees of one text; of a simple model its terms, as `LinearClassifier.explain`."""
+    def explain(self, text: str, *, label: str | None = None) -> Explanation | dict[str, Any]:
+        """Why a text's class is `label`, by default the answer, or is not; of a simple model as
+        `LinearClassifier.explain`.
+        """
         check_is_fitted(self)
         if not isinstance(text, str):
             raise InputError(f"explain takes one text, not a {type(text).__name__}.")
         if isinstance(self.fitted_, LinearClassifier):
-            return self.fitted_.explain(text)
-        return explain(self.fitted_, text)
+            return self.fitted_.explain(text, label)
+        return explain(self.fitted_, text, label=label)
 
     @classmethod
     def load(cls, folder: str | Path) -> Self:

@@ -14,12 +14,13 @@ from scipy import special
 
 from vnait.data.pairs import check_sides
 from vnait.data.sentences import split_words
-from vnait.data.tasks import CLASSIFICATION, MULTILABEL, REGRESSION, TAGGING, check_task
+from vnait.data.tasks import CLASSIFICATION, MULTILABEL, REGRESSION, TAGGING, check_class, check_task
 from vnait.pretrained.attach.saving import BASE
 from vnait.results.record import Record, warn_of_other
 from vnait.shared import schemas
 from vnait.shared.errors import InputError, as_input_error, first_line
 from vnait.shared.files import atomic_folder
+from vnait.train.attribution import TokenParts, by_occlusion, by_terms
 from vnait.train.base import Base
 from vnait.train.features import CONTEXTS, WEIGHED, Contexts, Features, Joined, Pooled, Terms
 
@@ -72,8 +73,10 @@ class LinearClassifier:
         check_task(self.task, REGRESSION)
         return self.logits(texts)[:, 0]
 
-    def explain(self, text: str) -> dict[str, Any]:
-        """label, probability, and the summands of the label's logit minus the mean logit: bias and terms."""
+    def explain(self, text: str, label: str | None = None) -> dict[str, Any]:
+        """answer, label (by default the answer), its probability, and the summands of its logit minus the
+        mean logit: bias and terms; then the tokens, what each adds to this difference, and what that means.
+        """
         if self.pairs:
             raise InputError("the model reads pairs of texts, and explain shows one; use `vnait predict`.")
         if isinstance(self.features, Pooled):
@@ -81,18 +84,36 @@ class LinearClassifier:
                 f"the model {self.name} embeds whole texts, so it has no terms to list; explain another one."
             )
         check_task(self.task, CLASSIFICATION)
+        if label is not None:
+            check_class(label, self.classes)
         probability = self.probabilities([text])[0]
-        best = int(probability.argmax())
+        answer = self.classes[int(probability.argmax())]
+        explained = self.classes.index(label or answer)
         row = self.features([text]).tocoo()
-        over, names = self.weights[:, best] - self.weights.mean(1), self.features.names
+        over, names = self.weights[:, explained] - self.weights.mean(1), self.features.names
         added = {names[column]: float(x * over[column]) for column, x in zip(row.col, row.data, strict=True)}
         return {
             "method": self.name,
-            "label": self.classes[best],
-            "probability": float(probability[best]),
-            "bias": float(self.bias[best] - self.bias.mean()),
+            "answer": answer,
+            "label": self.classes[explained],
+            "probability": float(probability[explained]),
+            "bias": float(self.bias[explained] - self.bias.mean()),
             "terms": dict(sorted(added.items(), key=lambda item: -abs(item[1]))),
+            **self._of_tokens(text, explained, added),
         }
+
+    def _of_tokens(self, text: str, explained: int, added: Mapping[str, float]) -> TokenParts:
+        """What each token adds: exactly where each term has its tokens, else by leaving the token out."""
+        assert isinstance(self.features, Joined)
+        first, *rest = self.features.parts
+        if not rest and first.kind in ("places", "mean"):
+            return by_terms(first, added, text)
+
+        def logit(texts: Sequence[str]) -> NDArray[np.float64]:
+            logits = self.logits(texts)
+            return logits[:, explained] - logits.mean(1)
+
+        return by_occlusion(logit, first.tokenization, text)
 
     def save(self, folder: str | Path, *, extras: Mapping[str, str] | None = None) -> None:
         """Write the folder, whole or not at all: weights, terms, classes, record, extra files."""

@@ -8,8 +8,8 @@ import gradio as gr
 from jinja2 import Environment
 
 from vnait.cli.playground.registry import UNTRAINED, Registry
-from vnait.results.explanation import export
-from vnait.results.page.sections import Column, Table
+from vnait.results.explanation import export, simple
+from vnait.results.explanation.display import ADDS, EQUAL
 from vnait.shared.errors import InputError
 
 TEXT = "It is not that the film is bad, it is that nothing in it ever moves."
@@ -22,7 +22,8 @@ CSS = """
 """
 EXPLANATION = Environment(autoescape=True, trim_blocks=True).from_string("""\
 <p>{{ words }}</p>
-{% if image %}<img src="data:image/png;base64,{{ image }}" alt="{{ label }}">{% endif %}
+<img src="data:image/png;base64,{{ image }}" alt="{{ label }}">
+{% for table in tables %}
 <table>
 <thead><tr>{% for column in table.columns %}<th>{{ column.title }}</th>{% endfor %}</tr></thead>
 <tbody>
@@ -30,7 +31,8 @@ EXPLANATION = Environment(autoescape=True, trim_blocks=True).from_string("""\
 <tr>{% for cell in row %}<td>{{ table.columns[loop.index0].format(cell) }}</td>{% endfor %}</tr>
 {% endfor %}
 </tbody>
-</table>""")
+</table>
+{% endfor %}""")
 
 
 def theme() -> Any:
@@ -68,16 +70,20 @@ def explanation(registry: Registry, model: str, text: str) -> str:
         result = registry.explain(model, text)
     except InputError as error:
         return f'<div role="alert" class="problem"><p>{escape(str(error))}</p></div>'
-    if isinstance(result, dict):  # a baseline
-        answer = f"{result['label']}, with a probability of {result['probability']:.3f}"
-        words = f"{answer}; {result['method']} has no positions to draw."
-        rows = [("bias", result["bias"]), *result["terms"].items()]
-        columns = (Column("term"), Column("adds", "{:+.2f}"))
-        return EXPLANATION.render(words=words, table=Table(caption="Terms", columns=columns, rows=rows))
+    if isinstance(result, dict):  # a simple model
+        return EXPLANATION.render(
+            words=f"{result['label']}, with a probability of {result['probability']:.3f}; {result['method']} "
+            f"has no positions to draw. adds: {result['by']}.",
+            image=b64encode(simple.png(result)).decode(),
+            label=f"{result['method']}: {simple.LABEL}",
+            tables=[simple.token_table(result), simple.term_table(result)],
+        )
+    adds = "" if result.constant is None else f" adds: {ADDS}, {result.constant:+.2f}."
+    gaps = f" Gaps: {EQUAL}." if result.gaps_are_equal else ""
     return EXPLANATION.render(
         words=f"{result.label}, with a probability of {result.probability:.3f}; {result.method} has "
-        f"{result.parameters:,} parameters.",
+        f"{result.parameters:,} parameters.{adds}{gaps}",
         image=b64encode(export.png(result, narrow=NARROW)).decode(),
         label=f"{result.method}: {export.LABEL}",
-        table=export.token_table(result),
+        tables=[export.token_table(result)],
     )

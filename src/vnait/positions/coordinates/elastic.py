@@ -27,7 +27,20 @@ from vnait.shared.chunks import map_tokens
 from vnait.shared.values import precision
 
 
-class Gate(nn.Module):
+class _StraightThrough(nn.Module):
+    """What has the gradient of something else, by which it learns; with `true_gradient` its own, which
+    attribution needs.
+    """
+
+    true_gradient = False
+
+    def _straight_through(self, value: Line, carrier: Line) -> Line:
+        """The value, with the gradient of the carrier."""
+        rest = value - carrier
+        return carrier + (rest if self.true_gradient else rest.detach())
+
+
+class Gate(_StraightThrough):
     """The evidence that a token counts: l_i = 3/2 + f(e_i) + 4 w ((1 + cos(e_i, e_{i-1})) / 2)^8, (B, T).
 
     f is an MLP and w a number, how a repetition of the token before counts; both start at zero. `Elastic`
@@ -103,17 +116,21 @@ class ContextGate(Gate):
 
     def level(self, words: Float[Tensor, "B T D"], mask: Mask) -> Line:
         key = self.SCALE * apply_in(words.dtype, self.key, words)[..., 0] + self.REST
-        key = _inward(key, -6, 6)
-        share = _straight_through(key.sigmoid(), self.SLOPE * key).masked_fill(~mask, 0)
+        key = self._inward(key, -6, 6)
+        share = self._straight_through(key.sigmoid(), self.SLOPE * key).masked_fill(~mask, 0)
         value = self.SCALE * apply_in(words.dtype, self.value, words)[..., 0]
-        value = _inward(value, -self.MOST, self.MOST)
-        value = _straight_through(value.clamp(-self.MOST, self.MOST), value)
+        value = self._inward(value, -self.MOST, self.MOST)
+        value = self._straight_through(value.clamp(-self.MOST, self.MOST), value)
         state = F.pad(_recurrence(1 - share, share * value)[:, :-1], (1, 0))
-        context = _straight_through(state - state.clamp(-1, 1), state)
-        return _inward(super().level(words, mask) + context, -self.MARGIN, 1 + self.MARGIN)
+        context = self._straight_through(state - state.clamp(-1, 1), state)
+        return self._inward(super().level(words, mask) + context, -self.MARGIN, 1 + self.MARGIN)
+
+    def _inward(self, x: Line, low: float, high: float) -> Line:
+        learns = torch.is_grad_enabled() and not self.true_gradient
+        return _Inward.apply(x, low, high) if learns else x
 
 
-class Elastic(nn.Module):
+class Elastic(_StraightThrough):
     """(S_i, a_i, b_i, g_i, l_i), (B, T, 5): a span, the distances from both ends, and how a token counts.
 
     g_i = clip(l_i, 0, 1), R_i = g_1 + ... + g_i, S_i = 100 R_i / R_n, a_i = R_i - (g_i + 1) / 2,
@@ -170,7 +187,7 @@ class Elastic(nn.Module):
 
     def weigh(self, level: Line) -> Line:
         """g of l."""
-        return _straight_through(level.clamp(0, 1), level)
+        return self._straight_through(level.clamp(0, 1), level)
 
     def extra_repr(self) -> str:
         return f"min_gap={self.min_gap}"
@@ -205,15 +222,6 @@ class _Inward(torch.autograd.Function):
         (x,) = ctx.saved_tensors
         outward = ((x > ctx.high) & (gradient < 0)) | ((x < ctx.low) & (gradient > 0))
         return gradient.masked_fill(outward, 0), None, None
-
-
-def _inward(x: Line, low: float, high: float) -> Line:
-    return _Inward.apply(x, low, high) if torch.is_grad_enabled() else x
-
-
-def _straight_through(value: Line, carrier: Line) -> Line:
-    """The value, with the gradient of the carrier."""
-    return carrier + (value - carrier).detach()
 
 
 def _recurrence(keep: Line, new: Line) -> Line:

@@ -1,4 +1,4 @@
-"""What a model computes for one text: per token its coordinate, gap and bag-of-words contribution; the
+"""What a model computes for one text: per token its coordinate, its gap and what it adds to the logit; the
 method; the attention of every head.
 """
 
@@ -10,19 +10,21 @@ import torch
 from numpy.typing import NDArray
 
 from vnait import data as texts
-from vnait.data.tasks import CLASSIFICATION, check_task
+from vnait.data.tasks import CLASSIFICATION, check_class, check_task
 from vnait.model import VnaitForSequenceClassification
 from vnait.model.backbone import Block
 from vnait.positions.building import parameters
+from vnait.positions.coordinates import Saturating
 from vnait.positions.injection import Injection
 from vnait.positions.inputs import cosine
-from vnait.positions.method import described
+from vnait.positions.method import Method, described
 from vnait.positions.methods import METHODS
 from vnait.pretrained.attach.attached import Attached
 from vnait.pretrained.attach.saving import read_by_method
 from vnait.results.explanation.attention import head_kind, score_terms, shares
+from vnait.results.explanation.attribution import Attribution, attribute
 from vnait.results.fitted import Fitted
-from vnait.shared.errors import InputError, has_surrogate
+from vnait.shared.errors import InputError, MissingExtra, has_surrogate
 
 SLOT_EFFECTS = {
     "added": "joins the semantic vectors in the input layer",
@@ -50,10 +52,18 @@ class Head:
 
 @dataclass(frozen=True, kw_only=True)
 class Explanation:
-    """The tokens of a text with their coordinates and gaps, the answer, and how the method enters.
+    """The tokens of a text with their coordinates and gaps, why a class is the answer or is not, and how the
+    method enters.
 
-    coordinates       on the main axis;  gaps: the distance of each token from the one before it
-    logit             of the answer, minus the mean over the labels, in two parts: Transformer, bag of words
+    coordinates       on the main axis
+    gaps              the distance of each token from the one before it; where the coordinate saturates, as in
+                      vnait-causal, that of R, whose gaps are learned and 1 at first
+    control           the gaps of the same training with shuffled labels, if it ran
+    answer            the class with the highest probability
+    label             the class that is explained, by default the answer;  probability: of this class
+    logit             of this class, minus the mean over the classes, in two parts: Transformer, bag of words
+    attribution       what each token adds to the logit, the sum of these parts;  constant: what is left
+                      without words (`attribution.attribute`). Both None without captum
     bag_contribution  what each token adds to the bag-of-words part; the rest of that part is the bag's bias.
                       None of a fine-tuned base, which has no bag of words and no `shares` and `terms`
     similarity        rho = cos(e_i, s_i) per token, in [-1, 1]; None if no vector is added
@@ -69,9 +79,12 @@ class Explanation:
     known: list[bool]
     coordinates: list[float]
     gaps: list[float]
+    answer: str
     label: str
     probability: float
     logit: dict[str, float]
+    attribution: list[float] | None
+    constant: float | None
     bag_contribution: list[float] | None
     method: str
     formula: str
@@ -82,13 +95,18 @@ class Explanation:
     shares: dict[str, list[float]]
     attention: NDArray[np.float32] = field(repr=False, compare=False)
     terms: dict[str, NDArray[np.float32]] = field(repr=False, compare=False)
+    control: list[float] | None = None
 
     @property
     def gaps_are_equal(self) -> bool:
         """Whether a method that can give tokens different gaps gives them equal ones here, to 1 %."""
         gaps = np.array(self.gaps[1:])
-        learns = self.method.startswith("vnait") and self.method != "vnait-uniform"
-        return learns and len(gaps) > 1 and bool(np.ptp(gaps) <= 0.01 * gaps.mean())
+        return self.gaps_can_differ and len(gaps) > 1 and bool(np.ptp(gaps) <= 0.01 * gaps.mean())
+
+    @property
+    def gaps_can_differ(self) -> bool:
+        """Whether the method learns gaps."""
+        return self.method.startswith("vnait") and self.method != "vnait-uniform"
 
     def facts(self) -> dict[str, Any]:
         """Everything except `attention` and `terms`, for JSON."""
@@ -96,15 +114,19 @@ class Explanation:
 
 
 @torch.no_grad()
-def explain(fitted: Fitted, text: str) -> Explanation:
-    """Explain one text. Long texts are cut as in prediction."""
+def explain(fitted: Fitted, text: str, *, label: str | None = None) -> Explanation:
+    """Explain one text: why its class is `label`, by default the answer, or is not. Long texts are cut as in
+    prediction.
+    """
     if not text.strip():
         raise InputError("the text is empty; give some words to explain.")
     if has_surrogate(text):
         raise InputError("the text is not UTF-8; give it in UTF-8.")
     check_explained(fitted)
+    if label is not None:
+        check_class(label, fitted.classes)
     if not isinstance(fitted.model, VnaitForSequenceClassification):
-        return _of_base(fitted, text)
+        return _of_base(fitted, text, label)
     classifier = fitted.model.eval()
     model, name = classifier.model, classifier.config.method
     ids = torch.tensor(fitted.ids([text]))
@@ -114,8 +136,10 @@ def explain(fitted: Fitted, text: str) -> Explanation:
     attention = torch.cat(output.attentions)
 
     probabilities = torch.softmax(output.logits[0].double(), -1)
-    best = int(probabilities.argmax())
+    answer = int(probabilities.argmax())
+    explained = answer if label is None else fitted.classes.index(label)
     contributions = classifier.bag.each(ids, mask)[0]
+    attribution = _attribution(fitted, ids, explained, contributions)
 
     position = torch.zeros_like(x) if injection.added is None else injection.added.to(x.dtype)
     block = cast(Block, model.encoder.blocks[0])
@@ -128,12 +152,14 @@ def explain(fitted: Fitted, text: str) -> Explanation:
         tokens=words or [fitted.tokenizer.unk_token],
         known=(ids[0] != fitted.tokenizer.unk_token_id).tolist(),
         coordinates=line,
-        # The first gap starts at 0 for a span, at the first index for an index.
-        gaps=np.diff(line, prepend=min(0.0, line[0])).tolist(),
-        label=fitted.classes[best],
-        probability=float(probabilities[best]),
-        logit=_logit_parts(output.logits[0], contributions.sum(0) + classifier.bag.bias, best),
-        bag_contribution=(contributions[:, best] - contributions.mean(-1)).tolist(),
+        gaps=_gaps(model.method, vectors, mask, line),
+        answer=fitted.classes[answer],
+        label=fitted.classes[explained],
+        probability=float(probabilities[explained]),
+        logit=_logit_parts(output.logits[0], contributions.sum(0) + classifier.bag.bias, explained),
+        attribution=attribution.added,
+        constant=attribution.constant,
+        bag_contribution=(contributions[:, explained] - contributions.mean(-1)).tolist(),
         method=name,
         formula=METHODS[name].formula if name in METHODS else "",
         enters=where_it_enters(injection),
@@ -146,7 +172,7 @@ def explain(fitted: Fitted, text: str) -> Explanation:
     )
 
 
-def _of_base(fitted: Fitted, text: str) -> Explanation:
+def _of_base(fitted: Fitted, text: str, label: str | None) -> Explanation:
     """Of a fine-tuned base with an attached method: there is no bag of words, and its layers are its own."""
     model, tokenizer = fitted.model.eval(), fitted.tokenizer
     owner: Any = read_by_method(model, "explain")
@@ -169,16 +195,21 @@ def _of_base(fitted: Fitted, text: str) -> Explanation:
         model.set_attn_implementation(implementation)
     attention = torch.cat(output.attentions).float()
     probabilities, line = torch.softmax(output.logits[0].double(), -1), at[0, :, 0].tolist()
-    best = int(probabilities.argmax())
+    answer = int(probabilities.argmax())
+    explained = answer if label is None else fitted.classes.index(label)
+    attribution = _attribution(fitted, ids, explained, None)
     gated = [] if attached.gate is None else ["joins through a gate, beside the base's own positions"]
     return Explanation(
         tokens=[tokenizer.decode([word]).strip() or "_" for word in ids[0].tolist()],
         known=[word != tokenizer.unk_token_id for word in ids[0].tolist()],
         coordinates=line,
-        gaps=np.diff(line, prepend=min(0.0, line[0])).tolist(),
-        label=fitted.classes[best],
-        probability=float(probabilities[best]),
-        logit={"Transformer": float(output.logits[0, best] - output.logits[0].mean())},
+        gaps=_gaps(attached.method, vectors, mask.bool(), line),
+        answer=fitted.classes[answer],
+        label=fitted.classes[explained],
+        probability=float(probabilities[explained]),
+        logit={"Transformer": float(output.logits[0, explained] - output.logits[0].mean())},
+        attribution=attribution.added,
+        constant=attribution.constant,
         bag_contribution=None,
         method=name,
         formula=METHODS[name].formula if name in METHODS else "",
@@ -199,10 +230,26 @@ def check_explained(fitted: Fitted) -> None:
         raise InputError("the model reads pairs of texts, and explain shows one; use `vnait predict`.")
 
 
-def _logit_parts(logits: torch.Tensor, bag: torch.Tensor, best: int) -> dict[str, float]:
-    """The logit of the answer `best` minus the mean over the labels, in two parts."""
+def _gaps(method: Method, vectors: torch.Tensor, mask: torch.Tensor, line: list[float]) -> list[float]:
+    """The gaps of a text's coordinates; of R if they saturate, since S shrinks by its formula."""
+    running = next((part for part in method.coordinates.modules() if isinstance(part, Saturating)), None)
+    if running is not None:
+        line = running.sums(running.gaps(vectors, mask), mask)[0].tolist()
+    # The first gap starts at 0 for a span, at the first index for an index.
+    return np.diff(line, prepend=min(0.0, line[0])).tolist()
+
+
+def _attribution(fitted: Fitted, ids: torch.Tensor, explained: int, bag: torch.Tensor | None) -> Attribution:
+    try:
+        return attribute(fitted.model, fitted.tokenizer, ids, explained, bag)
+    except MissingExtra:
+        return Attribution(None, None)
+
+
+def _logit_parts(logits: torch.Tensor, bag: torch.Tensor, explained: int) -> dict[str, float]:
+    """The logit of a class minus the mean over the classes, in two parts."""
     parts = {"Transformer": logits - bag, "bag of words": bag}
-    return {name: float(part[best] - part.mean()) for name, part in parts.items()}
+    return {name: float(part[explained] - part.mean()) for name, part in parts.items()}
 
 
 def _head(weights: torch.Tensor) -> Head:

@@ -15,6 +15,11 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("vnait")
 
+ADDS = "to the logit, by integrated gradients; (constant): with the vector of an unknown word at each place"
+WITHOUT_ADDS = "left out, since captum is missing: pip install 'vnait[explain]'"
+EQUAL = "equal: all tokens count alike here, as in vnait-uniform"
+CONTROL = "the gaps of the same training with shuffled labels: what both share is not learned from the labels"
+
 MAX_CELLS = 24  # of the longest word that is shown whole
 BOX = "\N{WHITE SQUARE}"
 
@@ -38,6 +43,15 @@ def logit_parts(explanation: Explanation) -> str:
     """
     parts = ", ".join(f"{name} {part:+.2f}" for name, part in explanation.logit.items())
     return f"Logit {sum(explanation.logit.values()):+.2f} over the labels' mean: {parts}"
+
+
+def probability_of(label: str, answer: str, probability: float) -> str:
+    """The probability of the class that is explained, and the answer if that is another class.
+
+    >>> probability_of("neg", "pos", 0.25)
+    'probability 0.250; the answer is pos'
+    """
+    return f"probability {probability:.3f}" + ("" if label == answer else f"; the answer is {answer}")
 
 
 def drawable(words: Sequence[str]) -> tuple[list[str], list[str]]:

@@ -1,6 +1,5 @@
 """An explanation as a file: a figure, or a page with the figure and its numbers."""
 
-from collections.abc import Sequence
 from io import BytesIO
 from pathlib import Path
 
@@ -8,13 +7,21 @@ import torch
 
 from vnait.results import drawing, page
 from vnait.results.explanation import Explanation
-from vnait.results.explanation.display import logit_parts, printable
+from vnait.results.explanation.display import (
+    ADDS,
+    CONTROL,
+    EQUAL,
+    WITHOUT_ADDS,
+    logit_parts,
+    printable,
+    probability_of,
+)
 from vnait.results.explanation.figure import figure
 from vnait.results.page.sections import Column, Image, Section, Table
 from vnait.shared.errors import extra
 from vnait.shared.files import atomic_file
 
-LABEL = "Tokens on the coordinate line, gaps, rho and attention"
+LABEL = "Tokens on the coordinate line, what they add, gaps, rho and attention"
 
 
 def check_path(path: str | Path) -> Path:
@@ -51,20 +58,20 @@ def png(explanation: Explanation, *, narrow: float | None = None) -> bytes:
 
 
 def token_table(explanation: Explanation) -> Table:
-    """A row per token. rho is empty if no vector is added."""
-    rho: Sequence[float | None] = explanation.similarity or [None] * len(explanation.tokens)
-    known = ["yes" if known else "no" for known in explanation.known]
-    adds: Sequence[float | None] = explanation.bag_contribution or [None] * len(explanation.tokens)
-    values = (explanation.tokens, explanation.coordinates, explanation.gaps, rho, adds, known)
+    """A row per token, with columns only for what the model has."""
     columns = [
-        Column("token"),
-        Column("coordinate", "{:.2f}"),
-        Column("gap before", "{:.2f}"),
-        Column("rho", "{:.3f}"),
-        Column("adds", "{:+.2f}"),
-        Column("known"),
+        (Column("token"), explanation.tokens),
+        (Column("adds", "{:+.2f}"), explanation.attribution),
+        (Column("of it by the bag of words", "{:+.2f}"), explanation.bag_contribution),
+        (Column("coordinate", "{:.2f}"), explanation.coordinates),
+        (Column("gap before", "{:.2f}"), explanation.gaps),
+        (Column("shuffled", "{:.2f}"), explanation.control),
+        (Column("rho", "{:.3f}"), explanation.similarity),
+        (Column("known"), ["yes" if known else "no" for known in explanation.known]),
     ]
-    return Table(caption="Tokens", columns=columns, rows=list(zip(*values, strict=True)))
+    shown = [(column, values) for column, values in columns if values is not None]
+    rows = list(zip(*(values for _, values in shown), strict=True))
+    return Table(caption="Tokens", columns=[column for column, _ in shown], rows=rows)
 
 
 def _sections(explanation: Explanation) -> list[Section]:
@@ -73,25 +80,26 @@ def _sections(explanation: Explanation) -> list[Section]:
         for layer, row in enumerate(explanation.heads, 1)
         for head, kind in enumerate(row, 1)
     ]
-    bag = (
-        " The table shows what each token adds to the bag of words; the rest of that part is a constant."
-        if explanation.bag_contribution is not None
-        else ""
-    )
     heads = [Column(f"head {head}", "{:.1f}") for head in range(1, len(explanation.heads[0]) + 1)]
     terms = Table(
         caption="Shares of the first layer's scores (%)",
         columns=[Column("term"), *heads],
         rows=[[term, *(100 * share for share in shares)] for term, shares in explanation.shares.items()],
     )
-    answer = [
-        f"{explanation.label}, with a probability of {explanation.probability:.3f}.",
-        f"{logit_parts(explanation)}.{bag}",
+    label, answer = explanation.label, explanation.answer
+    sentences = [
+        f"{label} ({probability_of(label, answer, explanation.probability)}).",
+        f"{logit_parts(explanation)}.",
+        f"adds: {WITHOUT_ADDS if explanation.constant is None else f'{ADDS}, {explanation.constant:+.2f}'}.",
         f"{explanation.method}: {explanation.formula}",
         *(f"It {words}." for words in explanation.enters),
     ]
+    if explanation.gaps_are_equal:
+        sentences.append(f"Gaps: {EQUAL}.")
+    if explanation.control is not None:
+        sentences.append(f"Shuffled: {CONTROL}.")
     sections = [
-        Section(heading="Answer", sentences=answer),
+        Section(heading="Answer", sentences=sentences),
         Section(
             heading="Tokens",
             image=Image(label=LABEL, png=png(explanation)),

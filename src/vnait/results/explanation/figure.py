@@ -1,4 +1,4 @@
-"""An explanation as one figure: tokens on the coordinate line, gaps, rho, attention, shares."""
+"""An explanation as one figure: tokens on the coordinate line, what they add, gaps, rho, attention."""
 
 from textwrap import fill
 
@@ -13,13 +13,14 @@ from rich.cells import cell_len
 from vnait.results.colours import COLOURS
 from vnait.results.drawing import small_labels
 from vnait.results.explanation import Explanation
-from vnait.results.explanation.display import drawable
+from vnait.results.explanation.display import EQUAL, drawable, probability_of
 
 # Inches
 ROOM = 0.17  # from a token's label to the next
 LETTER = 0.075  # a cell of text
 MAP, LEFT, RIGHT = 1.9, 1.0, 3.4  # an attention map; left of the maps, for tokens; right of them, for shares
 BELOW = 2.1  # shares below the maps
+BAR = 1.1  # a row of bars
 
 LABELLED = 16  # up to so many tokens, a map has them on its axes
 
@@ -30,12 +31,14 @@ def figure(explanation: Explanation, *, narrow: float | None = None) -> Figure:
     narrow   width in inches, more if the tokens need it, with the shares below the maps; None: the width that
              the maps need
     """
-    families, (*tokens, label) = drawable([*explanation.tokens, explanation.label])
+    families, (*tokens, label, answer) = drawable(
+        [*explanation.tokens, explanation.label, explanation.answer]
+    )
     layers, heads = explanation.attention.shape[:2]
     count, name = len(tokens), LETTER * max(map(cell_len, tokens))
     side = MAP if narrow is None else (narrow - LEFT) / heads
     width = max(narrow or max(LEFT + MAP * heads + RIGHT, 9.0), LEFT + min(ROOM * count, 40.0))
-    bars = 1.1 * (1 if explanation.similarity is None else 2)
+    bars = BAR * len(_bars(explanation))
     heights = [
         1.6 + name + bars + 0.5 + name,
         0.6 + (side + 0.35) * layers + (name if count <= LABELLED else 0),
@@ -47,8 +50,8 @@ def figure(explanation: Explanation, *, narrow: float | None = None) -> Figure:
         drawn.get_layout_engine().set(h_pad=0.08)  # type: ignore[union-attr, call-arg]
         parts = drawn.subfigures(len(heights), 1, height_ratios=heights, squeeze=False)
         of_tokens, of_pairs, *below = parts[:, 0]
-        answer = f"{label} (probability {explanation.probability:.3f})"
-        title = f"{answer}; {explanation.method}: {explanation.formula}"
+        probability = probability_of(label, answer, explanation.probability)
+        title = f"{label} ({probability}); {explanation.method}: {explanation.formula}"
         of_tokens.suptitle(fill(title, int(width / LETTER)), x=0.01, ha="left", fontsize=9)
         _draw_tokens(of_tokens, explanation, tokens, name, width - LEFT)
         _draw_pairs(of_pairs, explanation, tokens, beside=not below)
@@ -80,23 +83,39 @@ def spread(places: NDArray[np.float64], room: float) -> NDArray[np.float64]:
 def _draw_tokens(
     part: SubFigure, explanation: Explanation, tokens: list[str], name: float, width: float
 ) -> None:
-    rho = explanation.similarity
-    heights = {"line": 1.1 + name, "gaps": 1.1} | ({} if rho is None else {"rho": 1.1})
-    axes_of = part.subplots(len(heights), 1, height_ratios=list(heights.values()))
-    rows = dict(zip(heights, axes_of, strict=True))
-    _draw_line(rows["line"], explanation, tokens, name, width)
+    bars = _bars(explanation)
+    line, *axes_of = part.subplots(1 + len(bars), 1, height_ratios=[BAR + name, *[BAR] * len(bars)])
+    _draw_line(line, explanation, tokens, name, width)
     numbers = range(len(tokens))
-    edge = [-0.6, len(tokens) - 0.4]
-    rows["gaps"].bar(numbers, explanation.gaps, color=COLOURS[0], width=0.7)
-    rows["gaps"].set(ylabel="gap before", xlim=edge)
-    if rho is not None:
-        rows["rho"].bar(numbers, rho, color=COLOURS[1], width=0.7)
-        rows["rho"].set(ylabel="rho = cos(e, s)", xlim=edge)
-        rows["rho"].axhline(0, color="black", lw=0.6)
-        rows["gaps"].set_xticks(numbers, [])
-    rows["gaps" if rho is None else "rho"].set_xticks(numbers, tokens, rotation=90)
-    for axes in rows.values():
+    for axes, (title, values), colour in zip(axes_of, bars.items(), COLOURS, strict=False):
+        axes.bar(numbers, values, color=colour, width=0.7)
+        axes.set(ylabel=title, xlim=[-0.6, len(tokens) - 0.4])
+        axes.axhline(0, color="black", lw=0.6)
+        if values is explanation.gaps:
+            _note_gaps(axes, explanation)
+        axes.set_xticks(numbers, tokens if axes is axes_of[-1] else [], rotation=90)
+    for axes in (line, *axes_of):
         small_labels(axes, ticks=7)
+
+
+def _bars(explanation: Explanation) -> dict[str, list[float]]:
+    """A number per token, by the title of its row; only of what the model has."""
+    rows = {
+        "adds to the logit": explanation.attribution,
+        "gap before": explanation.gaps,
+        "rho = cos(e, s)": explanation.similarity,
+    }
+    return {title: values for title, values in rows.items() if values is not None}
+
+
+def _note_gaps(axes: Axes, explanation: Explanation) -> None:
+    """That all gaps are equal, and the gaps of the control."""
+    if explanation.gaps_are_equal:
+        axes.set_title(EQUAL, fontsize=7, loc="right")
+    if explanation.control is not None:
+        numbers = range(len(explanation.control))
+        axes.plot(numbers, explanation.control, "k_", ms=8, label="with shuffled labels")
+        axes.legend(fontsize=6, loc="upper left", bbox_to_anchor=(0, 1.25), frameon=False)
 
 
 def _draw_line(axes: Axes, explanation: Explanation, tokens: list[str], name: float, width: float) -> None:

@@ -1,0 +1,51 @@
+"""The control of an explanation: the same training on the same rows, with shuffled labels."""
+
+from collections.abc import Callable
+from dataclasses import fields, replace
+
+import numpy as np
+
+from vnait.data import NO_LIMIT, Table
+from vnait.data.rows import generator
+from vnait.data.tables import labels_of
+from vnait.data.vocabulary import Vocabulary
+from vnait.shared.errors import InputError
+from vnait.train.fitting import fit
+from vnait.train.predict import Fitted
+from vnait.train.run import Run
+from vnait.train.tracking import Status
+
+
+def shuffled(
+    fitted: Fitted, table: Table, *, callback: Callable[[Status], None] = lambda status: None
+) -> Fitted:
+    """A model of the settings, vectors and rows of `fitted`, whose labels are shuffled among the rows.
+
+    InputError if these are other rows, or if the model does not have the vectors that it learned with.
+    """
+    record = fitted.record
+    if record is None or record.data.get("fingerprint") != table.fingerprint:
+        raise InputError(
+            f"{table.name} does not have the rows that the model learned from; give the file that "
+            "`vnait train` was given, with the same --text and --label."
+        )
+    run = Run(**{field.name: record.run[field.name] for field in fields(Run) if field.name in record.run})
+    if run.base is not None or run.tune_vectors:
+        raise InputError(
+            "a control starts from the model's vectors, and this training changed them; train one on "
+            "shuffled labels with `vnait train`, and explain it."
+        )
+    labels = labels_of(table)
+    order = generator(seed=run.seed).permutation(len(labels))
+    mixed = replace(table, labels=[labels[row] for row in order])
+    return fit(run, mixed, _vocabulary(fitted, table), callback=callback)
+
+
+def _vocabulary(fitted: Fitted, table: Table) -> Vocabulary:
+    """The words and vectors of a model, with their frequencies in the texts of its table."""
+    vectors = fitted.model.get_input_embeddings().weight.detach().numpy()
+    source = "" if fitted.record is None else str(fitted.record.data["vectors"])
+    words = Vocabulary(fitted.tokenizer, vectors, source, np.zeros(len(vectors), dtype=np.float32))
+    ids = np.concatenate(words.encode(table.texts, max_length=NO_LIMIT))
+    counts = np.bincount(ids, minlength=len(vectors))
+    return replace(words, frequency=(counts / counts.sum()).astype(np.float32))
