@@ -88,6 +88,18 @@ def test_equals_give_way_to_the_cheapest_a_baseline_first():
     assert results(made({"none": FLAT, "vnait": near})).best == "none"
 
 
+def test_of_two_simple_models_the_better_one_is_advised_whatever_its_size():
+    scores = {"tfidf": [0.71, 0.71, 0.70], "one-hot": [0.70, 0.70, 0.70], "vnait": [0.71, 0.70, 0.71]}
+    assert results(made(scores)).best == "tfidf"
+
+
+def test_two_seeds_with_a_better_transformer_leave_open_whether_a_simple_model_is_enough():
+    scores = {"tfidf": [0.5, 0.6], "vnait": [0.6, 0.7]}
+    sentences = advice(results(made(scores, valid={"tfidf": [0.7, 0.7], "vnait": [0.7, 0.7]})))
+    assert "open: on the test rows vnait" in about("Whether a Transformer", sentences)
+    assert not any("enough" in sentence for sentence in sentences)
+
+
 def test_few_noisy_seeds_do_not_give_up_a_lead_of_more_than_a_point():
     noisy = {"none": [0.5, 0.9, 0.6], "vnait": [0.95, 0.6, 0.75]}
     assert results(made(noisy)).best == "vnait"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import shlex
+import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -13,7 +14,7 @@ import typer
 from vnait.cli import shared
 from vnait.cli.output import echo
 from vnait.positions.methods import METHODS
-from vnait.shared.errors import InputError, MissingExtra
+from vnait.shared.errors import InputError, MissingExtra, plural
 from vnait.train.run import FROZEN, PREFIX, READS_VECTORS, Run, unknown_methods
 
 if TYPE_CHECKING:
@@ -117,7 +118,7 @@ def compare_command(
             reference=reference,
             jobs=jobs,
             backend=backend,
-            callback=lambda done, total, record: move(done, total, _cell_note(record)),
+            callback=_Watch(move, seeds, quiet),
             command=context.obj,
         )
     _show(comparison, _next(comparison.best, context.params), as_json)
@@ -190,10 +191,33 @@ def _shots(shots: str) -> tuple[int | str, ...]:
     return tuple(part if part == "all" else int(part) for part in parts)
 
 
-def _cell_note(record: Record | None) -> str:
-    if record is None:
-        return ""
-    from vnait.results.results import metric_of
+class _Watch:
+    """The callback of a comparison: it moves the progress bar, and writes the scores of a simple model once
+    all of its seeds have one, long before the Transformers have theirs.
+    """
 
-    metric = metric_of(record.metrics)
-    return record.method if metric is None else f"{record.method} {record.metrics[metric.name]:.3f}"
+    def __init__(self, move: Callable[[int, int, str], None], seeds: int, quiet: bool) -> None:
+        self.move, self.seeds, self.quiet = move, seeds, quiet
+        self.scores: dict[tuple[str, object], list[float]] = {}
+
+    def __call__(self, done: int, total: int, record: Record | None) -> None:
+        from vnait.results.results import is_transformer, metric_of
+
+        metric = None if record is None else metric_of(record.metrics)
+        if record is None or metric is None:
+            self.move(done, total, "")
+            return
+        score = record.metrics[metric.name]
+        self.move(done, total, f"{record.method} {score:.3f}")
+        if self.quiet or is_transformer(record):
+            return
+        scores = self.scores.setdefault((record.method, record.data["shots"]), [])
+        scores.append(score)
+        if len(scores) == self.seeds:
+            shots = "" if record.data["shots"] == "all" else f" with {record.data['shots']} {metric.kinds}"
+            mean = metric.form.format(sum(scores) / len(scores))
+            echo(
+                f"vnait: {record.method}, a simple model{shots}: {metric.title} {mean} "
+                f"({plural(self.seeds, 'seed')})",
+                file=sys.stderr,
+            )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -244,7 +245,8 @@ def progress(quiet: bool, title: str) -> Iterator[Any]:
 
     aside = Console(stderr=True)
     if not quiet and not aside.is_terminal:
-        yield _Lines(title)
+        with _Lines(title) as lines:
+            yield lines
         return
     columns = (
         TextColumn("{task.description}"),
@@ -259,18 +261,35 @@ def progress(quiet: bool, title: str) -> Iterator[Any]:
 
 
 class _Lines:
-    """A line of progress at most every ten seconds, with the seconds left at the pace so far."""
+    """A line of progress every ten seconds, with the seconds left at the pace so far. A thread writes it, so
+    that long phases without steps show that they go on.
+    """
 
     def __init__(self, title: str) -> None:
-        self.title, self.started, self.last, self.first = title, time.monotonic(), time.monotonic(), -1
+        self.title, self.started, self.ended = title, time.monotonic(), threading.Event()
+        self.first = self.done = self.total = 0
+
+    def __enter__(self) -> _Lines:
+        threading.Thread(target=self._write, daemon=True).start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.ended.set()
 
     def __call__(self, done: int, total: int, note: str) -> None:
-        now = time.monotonic()
-        if self.first < 0:
+        if not self.total:
             self.first = done  # of a run that goes on: these took no time
-        if now - self.last < LINE_SECONDS or not total:
-            return
-        self.last = now
-        fresh = done - self.first
-        left = f", about {(now - self.started) / fresh * (total - done):.0f} s left" if fresh else ""
-        echo(f"vnait: {self.title}: {done} of {total} done{left}", file=sys.stderr, flush=True)
+        self.done, self.total = done, total
+
+    def _write(self) -> None:
+        while not self.ended.wait(LINE_SECONDS):
+            echo(f"vnait: {self.title}: {self._state()}", file=sys.stderr, flush=True)
+
+    def _state(self) -> str:
+        seconds, fresh = time.monotonic() - self.started, self.done - self.first
+        if not self.total:
+            return f"{seconds:.0f} s so far"
+        if self.done == self.total:
+            return f"{self.total} of {self.total} done, finishing; {seconds:.0f} s so far"
+        left = f", about {seconds / fresh * (self.total - self.done):.0f} s left" if fresh else ""
+        return f"{self.done} of {self.total} done{left}"

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from vnait.train.predict import Fitted
 
 
-FOR_TRANSFORMERS = ("steps", "learning_rate", "smoothness", "boundary", "track", "tune_vectors")
+FOR_TRANSFORMERS = ("steps", "holdout", "learning_rate", "smoothness", "boundary", "track", "tune_vectors")
 
 
 class Words(TypedDict):
@@ -70,6 +70,7 @@ def train_command(
     tune_vectors: Annotated[bool, shared.setting("tune_vectors")] = Run.tune_vectors,
     tokenization: shared.Tokenization = "words",
     steps: shared.Steps = Run.steps,
+    holdout: Annotated[bool, shared.setting("holdout")] = Run.holdout,
     max_length: shared.MaxLength = Run.max_length,
     learning_rate: shared.LearningRate = Run.learning_rate,
     smoothness: Smoothness = None,
@@ -89,13 +90,16 @@ def train_command(
     read = partial(shared.read_with_tests, data, test, text, label, sep, encoding, task)
     if method in SIMPLE_OF.get(task, ()) or (base is not None and method == FROZEN):
         _check_simple(method, context.params)
-        _show(_simple(method, base, *read(), out, words, seed), out, as_json)
+        with shared.progress(quiet, f"training {method}"):
+            simple = _simple(method, base, *read(), out, words, seed)
+        _show(simple, out, as_json)
         return
     run = Run(
         method=method,
         base=base,
         seed=seed,
         steps=steps,
+        holdout=holdout,
         max_length=max_length,
         learning_rate=learning_rate,
         tune_vectors=tune_vectors,
@@ -103,9 +107,10 @@ def train_command(
         track=track,
     )
     penalties = _penalties(run, smoothness, boundary)
-    from vnait.shared.processes import once_per_node  # torch, once the settings are checked
+    from vnait.shared.processes import is_first, once_per_node  # torch, once the settings are checked
 
-    ready, about = once_per_node(lambda: _prepared(run, *read(), out, words))
+    with shared.progress(quiet or not is_first(), "reading texts and words"):
+        ready, about = once_per_node(lambda: _prepared(run, *read(), out, words))
     fitted = _trained(ready, penalties, out, about, quiet=quiet)
     if fitted is not None:
         _show(fitted, out, as_json)

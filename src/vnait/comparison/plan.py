@@ -144,16 +144,15 @@ class Plan:
         return replace(self.run, method=method, seed=cell.seed, base=base)
 
     def cells(self) -> list[Cell]:
-        """Every training, seed by seed, so that an unfinished run is a whole comparison on fewer seeds.
-
-        The baselines, which are fast, come last per seed, so that no long cell starts when other cores are
-        idle.
+        """Every training: first the simple models, whose scores take seconds, then the Transformers seed by
+        seed, so that an unfinished run is a whole comparison on fewer seeds.
         """
         return [
             Cell(method=method, shots=shots, seed=seed)
+            for methods in (self.baselines, self.methods[::-1])
             for seed in self.seeds
             for shots in self.shots
-            for method in (*self.methods[::-1], *self.baselines)
+            for method in methods
         ]
 
     @cached_property

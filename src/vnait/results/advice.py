@@ -75,6 +75,10 @@ def _beside_simple(results: Results, best: str) -> str:
         pair = f"{transformer}, the best Transformer, minus {best} is {results.metric.of(difference)}"
         if results.metric.better * difference.sign > 0:
             return f"On the test rows {pair}."
+        if difference.low is None and results.metric.better * difference.mean > 0:
+            return (
+                f"Whether a Transformer is better is open: on the test rows {pair}; compare 3 seeds or more."
+            )
         return f"A simple model is enough here: on the test rows {pair}."
     difference = interval(_differences(results, transformer, simple))
     size = results.metric.of(difference)

@@ -233,12 +233,14 @@ class Results:
     def best(self) -> str | None:
         """The cheapest of `tied`; None if no rows were held out.
 
-        A simple model is cheaper than a Transformer, then fewer parameters are, then a better score.
+        A simple model is cheaper than a Transformer, and a Transformer with fewer parameters than another.
+        Of equally cheap ones the best score decides.
         """
 
         def cost(method: str) -> tuple[bool, int, float]:
             score = self.metric.better * (self.validation(method) or 0.0)
-            return self.is_transformer(method), self.of(method, self.most)[0].parameters, -score
+            transformer = self.is_transformer(method)
+            return transformer, transformer * self.of(method, self.most)[0].parameters, -score
 
         return min(self.tied, key=cost, default=None)
 
@@ -300,7 +302,7 @@ class Results:
 
     def is_transformer(self, method: str) -> bool:
         """Whether a method is a Transformer and not a baseline."""
-        return any("steps" in record.run for record in self.of(method, self.most))
+        return any(map(is_transformer, self.of(method, self.most)))
 
     def validation(self, method: str) -> float | None:
         """The mean validation score at the most labels; None if no rows were held out."""
@@ -362,6 +364,11 @@ class Results:
         """`where` inside a sentence."""
         words = self.where(shots)
         return words[0].lower() + words[1:]
+
+
+def is_transformer(record: Record) -> bool:
+    """Whether a record is of a Transformer and not of a simple model."""
+    return "steps" in record.run
 
 
 def by_size(shots: Sequence[Shots]) -> list[Shots]:
