@@ -91,6 +91,7 @@ def test_a_healthy_model_has_the_findings_of_its_code_and_no_bug(family):
     report = vnait.doctor(model_of(family))
     assert report.bugs == ()
     assert codes(report) == KEY[family][0]
+    assert report.faults == {}
     assert len(report.findings) + len(report.kept_rules) + len(report.untried) == len(RULES)
 
 

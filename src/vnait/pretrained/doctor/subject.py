@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from textwrap import shorten
+from traceback import walk_tb
 from typing import Any
 
 import torch
@@ -24,6 +25,7 @@ from vnait.shared.errors import InputError, first_line
 TOLERANCE = 1e-4  # of relative differences in float32; rounding is below 1e-5
 LONG = 256  # tokens of the longest text that most rules read
 MAX_TOKENS = 1100  # tokens that any rule really reads; further places are tried by position_ids
+PACKAGE = __name__.rpartition(".")[0]
 Measure = Callable[..., float]
 
 
@@ -71,6 +73,7 @@ class Trial:
         size: float | None = None,
         shown: float | None = None,
         severity: Severity | None = None,
+        advice: str | None = None,
     ) -> Evidence:
         """Evidence of its size; `size` if that was measured on a larger input, `shown` if of another type."""
         return Evidence(
@@ -80,12 +83,14 @@ class Trial:
             reproduction=self.script(),
             shown=self.size if shown is None else shown,
             severity=severity,
+            advice=advice,
         )
 
     def script(self) -> str:
         """The lines that repeat it, without vnait unless the model needs it."""
         subject, names = self.subject, self.measure.__code__.co_names
-        called = "model" if self.part is None or self.part is subject.model else "model.base_model"
+        part = subject.body if self.part is None else self.part
+        called = "model" if part is subject.model else "model.base_model"
         arguments = [called, *(f"{name}={_shown(value)}" for name, value in self.arguments.items())]
         lines = [
             "import torch",
@@ -329,15 +334,35 @@ def restated(model: Any, ids: Tensor, first: int, **more: Any) -> float:
 
 
 def tried(run: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
-    """What it returns; any error is a `NotTried` with its first line."""
+    """What it returns; any error of the model is a `NotTried` with its first line."""
     try:
         return run(*arguments, **named)
     except NotTried:
         raise
     except Exception as error:  # any model may raise anything
-        raise NotTried(
-            f"{type(error).__name__}: {shorten(first_line(error), 400, placeholder=' ...')}"
-        ) from error
+        if _of_the_doctor(error):
+            raise
+        raise NotTried(_first_line(error)) from error
+
+
+def _of_the_doctor(error: Exception) -> bool:
+    """Whether the doctor's code raised it, and not a model that it called: by the innermost line of either."""
+    modules = [frame.f_globals.get("__name__", "") for frame, _ in walk_tb(error.__traceback__)]
+    return next(name for name in reversed(modules) if not name.startswith("torch")).startswith(PACKAGE)
+
+
+def described(error: Exception) -> str:
+    """An error and the line of the doctor that raised it."""
+    places = [
+        f"{frame.f_globals['__name__']}:{line}"
+        for frame, line in walk_tb(error.__traceback__)
+        if frame.f_globals.get("__name__", "").startswith(PACKAGE)
+    ]
+    return f"{_first_line(error)} ({places[-1]})"
+
+
+def _first_line(error: Exception) -> str:
+    return f"{type(error).__name__}: {shorten(first_line(error), 400, placeholder=' ...')}"
 
 
 def _shown(value: Any) -> str:
