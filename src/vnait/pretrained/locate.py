@@ -337,6 +337,37 @@ def last_states(owner: PreTrainedModel, read: Tensor, **inputs: Any) -> Float[Te
         return states
 
 
+def reads_both_ways(config: Any) -> bool:
+    """Whether the configuration of a decoder's body has it read in both directions.
+
+    >>> from transformers import LlamaConfig
+    >>> reads_both_ways(LlamaConfig(is_causal=False)), reads_both_ways(LlamaConfig())
+    (True, False)
+    """
+    both = getattr(config, "use_bidirectional_attention", None) in (True, "all")
+    return both or getattr(config, "is_causal", None) is False
+
+
+def window_of(config: Any, layer: int) -> int | None:
+    """How many places before it a token of a layer reads; after it too, if the model reads in both directions.
+
+    None if the configuration declares no window for it.
+
+    >>> from transformers import MistralConfig
+    >>> window_of(MistralConfig(sliding_window=8), 0)
+    7
+    """
+    kinds = getattr(config, "layer_types", None) or getattr(config, "attention_layers", None)
+    local = kinds is None or kinds[layer] in ("sliding_attention", "local")
+    width = getattr(config, "sliding_window", None) or getattr(config, "window_size", None)
+    if not local or not isinstance(width, int) or not getattr(config, "use_sliding_window", True):
+        return None
+    # Encoders count a token's neighbours on each side, and decoders the token itself too.
+    encoder = not getattr(config, "use_bidirectional_attention", None) and hasattr(config, "local_attention")
+    inclusive = encoder or getattr(config, "is_causal", None) is False
+    return width if inclusive else width - 1
+
+
 def is_causal(owner: PreTrainedModel) -> bool:
     """Whether another last token leaves the first token's state unchanged; patches are read at once."""
     if patches_of(owner):

@@ -9,11 +9,11 @@ from torch import Tensor
 
 from vnait.pretrained.doctor.rule import Evidence, NotTried, Severity, require, rule
 from vnait.pretrained.doctor.subject import Measure, Subject, Trial, difference
+from vnait.pretrained.locate import reads_both_ways
 from vnait.shared.errors import plural
 
 STEPS = ((1, 1), (2, 1), (3, 2), (5, 1))  # tokens at first, tokens per step
 LEFT = ((2, 1), (3, 3), (6, 4))  # tokens, places of padding
-NO_CACHE = "it has no cache of keys and values"
 
 
 def stepwise(model: Any, ids: Tensor, start: int, step: int, name: str, **more: Any) -> float:
@@ -59,7 +59,7 @@ def full_pass(subject: Subject) -> Evidence | None:
 
     Advice: pass use_cache=False, and report it.
     """
-    require(subject.caches, NO_CACHE)
+    _need_cache(subject)
     two = subject.encodes_and_decodes  # its decoder reads in steps what its encoder reads at once
     more: dict[str, Any] = {"input_ids": subject.text(4, row=7)} if two else {}
     more = {"name": "decoder_input_ids" if two else "input_ids", **more}
@@ -85,7 +85,7 @@ def left_padding_with_cache(subject: Subject) -> Evidence | None:
 
     Advice: generate without padding, one text at a time, or with use_cache=False; and report it.
     """
-    require(subject.caches, NO_CACHE)
+    _need_cache(subject)
     require(not subject.encodes_and_decodes, "its decoder's texts are not padded on the left")
     first = subject.first_position() if subject.accepts("position_ids") else None
     trials = _padded(subject, padded_steps, LEFT, first=first)
@@ -104,6 +104,13 @@ def generate(subject: Subject) -> Evidence | None:
     )
     # Each size generates twice, which takes longer than a call.
     return subject.first_over(_padded(subject, generated, LEFT[:2]), "logits move", parts=[subject.model])
+
+
+def _need_cache(subject: Subject) -> None:
+    """`NotTried` unless it returns a cache, and reads from left to right, so that a cache can be right."""
+    require(subject.caches, "it has no cache of keys and values")
+    both = any(reads_both_ways(part.config) for part in subject.text_parts)
+    require(not both, "it is configured to read in both directions, for which no cache is right")
 
 
 def _padded(subject: Subject, measure: Measure, sizes: Iterable[tuple[int, int]], **more: Any) -> list[Trial]:

@@ -7,13 +7,14 @@ from vnait.pretrained.doctor import (
     packing,
     padding,
     positions,
+    reading,
     rotation,
     sources,
     tokenizing,
 )
 from vnait.pretrained.doctor.rule import Rule
 
-MODULES = (padding, positions, packing, cache, rotation, attention, length, sources, tokenizing)
+MODULES = (padding, positions, packing, cache, rotation, attention, reading, length, sources, tokenizing)
 RULES: dict[str, Rule] = {
     value.code: value for module in MODULES for value in vars(module).values() if isinstance(value, Rule)
 }

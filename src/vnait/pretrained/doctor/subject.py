@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from vnait.pretrained.doctor.rule import Evidence, NotTried, Severity, require
-from vnait.pretrained.locate import Site, accepts, find_sites
+from vnait.pretrained.locate import Site, accepts, find_sites, owners_of
 from vnait.shared.errors import InputError, first_line
 
 TOLERANCE = 1e-4  # of relative differences in float32; rounding is below 1e-5
@@ -160,6 +160,22 @@ class Subject:
             raise NotTried(f"where position enters was not found: {error}") from error
 
     @cached_property
+    def owners(self) -> dict[str, PreTrainedModel]:
+        """The sides of the model, by path; `NotTried` if they are not found."""
+        try:
+            return owners_of(self.model)
+        except InputError as error:
+            raise NotTried(f"where position enters was not found: {error}") from error
+
+    @cached_property
+    def text_parts(self) -> tuple[nn.Module, ...]:
+        """The parts that read text, without those that read images or sounds; the model if not known."""
+        try:
+            return tuple(self.owners.values())
+        except NotTried:
+            return (self.model,)
+
+    @cached_property
     def causal(self) -> bool:
         """Whether a token depends on earlier ones only, by the outputs."""
         if self.encodes_and_decodes:
@@ -231,7 +247,8 @@ class Subject:
     def convolves(self) -> bool:
         """Whether a convolution reads neighbours."""
         trigrams = getattr(self.model.config, "trigram_input", False)  # MobileBERT reads them as one word
-        parts = [part for part in self.model.modules() if isinstance(part, nn.Conv1d | nn.Conv2d)]
+        modules = [part for reader in self.text_parts for part in reader.modules()]
+        parts = [part for part in modules if isinstance(part, nn.Conv1d | nn.Conv2d)]
         return trigrams or any(max(part.kernel_size) > 1 for part in parts)
 
     @cached_property
