@@ -178,6 +178,11 @@ def find_sites(model: nn.Module) -> tuple[Site, ...]:
     return tuple(sites)
 
 
+def rotaries_of(owner: nn.Module) -> list[Submodule]:
+    """The modules that compute cosines and sines of places."""
+    return [part for part in _submodules(owner) if _is_rotary(part.module)]
+
+
 def _site(path: str, owner: PreTrainedModel) -> Site:
     parts = list(_submodules(owner))
     family = FAMILIES.get(owner.config.model_type)

@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from vnait.pretrained.doctor.rule import Evidence, NotTried, Severity, require
-from vnait.pretrained.locate import Site, accepts, find_sites, owners_of
+from vnait.pretrained.locate import Site, accepts, find_sites, owners_of, rotaries_of
 from vnait.shared.errors import InputError, first_line
 
 TOLERANCE = 1e-4  # of relative differences in float32; rounding is below 1e-5
@@ -284,7 +284,7 @@ class Subject:
 
     def rotations(self) -> Iterator[tuple[str, str, dict[str, Any]]]:
         """Path, buffer of frequencies, and other arguments of every rotation of its own configuration."""
-        rotaries = [(site.path, part.path) for site in self.sites for part in site.rotaries]
+        rotaries = [(side, part.path) for side, owner in self.owners.items() for part in rotaries_of(owner)]
         require(rotaries, "it has no rotation")
         for pair in rotaries:
             path = ".".join(pair).removeprefix(".")
