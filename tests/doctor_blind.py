@@ -351,7 +351,9 @@ def an_embedder_reads_one_way(model):
 @blind("llama")
 def a_decoder_reads_both_ways(model):
     while_it_runs(
-        model.model, modeling_llama, create_causal_mask=lambda **how: torch.zeros(1, 1, 1, 1, dtype=torch.float)
+        model.model,
+        modeling_llama,
+        create_causal_mask=lambda **how: torch.zeros(1, 1, 1, 1, dtype=torch.float),
     )
 
 
@@ -475,7 +477,10 @@ def the_text_part_does_not_follow_the_mask(model):
 
     def change(inputs):
         mask = inputs.get("attention_mask")
-        return {**inputs, "attention_mask": torch.ones_like(mask) if mask is not None and mask.ndim == 2 else mask}
+        return {
+            **inputs,
+            "attention_mask": torch.ones_like(mask) if mask is not None and mask.ndim == 2 else mask,
+        }
 
     change_inputs(body, change)
 

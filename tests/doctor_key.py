@@ -154,7 +154,10 @@ KEY: dict[str, tuple[set[str], dict[str, Any]]] = {
     # The cases of public reports
     "llama, both ways": (EMBEDDER, {**GROUPED, "type": "llama", "is_causal": False}),
     "gemma3_text": (ROTARY_DECODER, {**GROUPED, "layer_types": ["sliding_attention", "full_attention"]}),
-    "gemma3_text, both ways": (EMBEDDER, {**GROUPED, "type": "gemma3_text", "use_bidirectional_attention": True}),
+    "gemma3_text, both ways": (
+        EMBEDDER,
+        {**GROUPED, "type": "gemma3_text", "use_bidirectional_attention": True},
+    ),
     "mistral, window": (ROTARY_DECODER, {**GROUPED, "type": "mistral", "sliding_window": 5}),
     "modernbert, window": (ROTARY_ENCODER, {**SMALL, "type": "modernbert", "local_attention": 6}),
     "gpt_neo": (DECODER, NEO),
@@ -171,7 +174,10 @@ KEY: dict[str, tuple[set[str], dict[str, Any]]] = {
         {**GROUPED, "intermediate_size_mlp": 48, "num_local_experts": 2, "no_rope_layers": [1, 0]},
     ),
     "t5gemma": (TWO_TABLES, {"encoder": GROUPED, "decoder": GROUPED, "vocab_size": 60}),
-    "falcon, alibi": (ROTARY_DECODER, {**SMALL, "type": "falcon", "alibi": True, "new_decoder_architecture": False}),
+    "falcon, alibi": (
+        ROTARY_DECODER,
+        {**SMALL, "type": "falcon", "alibi": True, "new_decoder_architecture": False},
+    ),
     "llava": (ROTARY_DECODER, IMAGES),
     "esm, rotation": (ROTARY_ENCODER, {**SHIFTED, "type": "esm", "position_embedding_type": "rotary"}),
     "fnet": (set(), SMALL),
@@ -207,7 +213,10 @@ KEY: dict[str, tuple[set[str], dict[str, Any]]] = {
         {**GROUPED, "type": "qwen2", "use_sliding_window": True, "sliding_window": 7, "max_window_layers": 1},
     ),
     "gemma2, window": (ROTARY_DECODER, {**GROUPED, "type": "gemma2", "sliding_window": 9}),
-    "bloom, 6 heads": ({"HALF04"}, {"type": "bloom", "vocab_size": 60, "hidden_size": 48, "n_layer": 2, "n_head": 6}),
+    "bloom, 6 heads": (
+        {"HALF04"},
+        {"type": "bloom", "vocab_size": 60, "hidden_size": 48, "n_layer": 2, "n_head": 6},
+    ),
     "mpt, 6 heads": (set(), {"type": "mpt", "vocab_size": 60, "d_model": 48, "n_layers": 2, "n_heads": 6}),
     "roformer": (ENCODER, {**SMALL, "embedding_size": 32}),
     "convbert": (ENCODER, {**SMALL, "embedding_size": 32}),
@@ -221,7 +230,12 @@ KEY: dict[str, tuple[set[str], dict[str, Any]]] = {
     "eurobert": (ROTARY_ENCODER, GROUPED),
 }
 FAST = ("bert", "roberta", "modernbert", "gpt2", "llama", "bloom", "t5")
-HEADS = ("AutoModelForMaskedLM", "AutoModelForCausalLM", "AutoModelForImageTextToText", "AutoModelForSeq2SeqLM")
+HEADS = (
+    "AutoModelForMaskedLM",
+    "AutoModelForCausalLM",
+    "AutoModelForImageTextToText",
+    "AutoModelForSeq2SeqLM",
+)
 
 
 def model_of(name: str, head: str | None = None, **changes: Any) -> Any:

@@ -354,7 +354,7 @@ def reads_both_ways(config: Any) -> bool:
 
 
 def window_of(config: Any, layer: int) -> int | None:
-    """How many places before it a token of a layer reads; after it too, if the model reads in both directions.
+    """How many places before it a token of a layer reads, and after it in a model that reads both ways.
 
     None if the configuration declares no window for it.
 

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 from unittest.mock import patch
 
 import torch
 from torch import Tensor
 
-from vnait.pretrained.doctor.rule import Evidence, NotTried, Severity, require, rule
+from vnait.pretrained.doctor.rule import Evidence, Severity, require, rule
 from vnait.pretrained.doctor.subject import Subject, Trial
 from vnait.shared.errors import plural
 
@@ -56,8 +55,7 @@ def not_as_applied(subject: Subject) -> Evidence | None:
 
     Advice: compare these layers' attention with transformers' own: its code, or a patch of it, is wrong.
     """
-    idle = getattr(subject.body.config.get_text_config(), "alibi", False)
-    require(not idle, "it has ALiBi, beside which its rotation is idle by design")
+    require(not subject.alibi, "it has ALiBi, beside which its rotation is idle by design")
     ids = subject.text(1).expand(1, REPEATS)
     ways = []
     for path, name, others in subject.rotations():
@@ -71,7 +69,7 @@ def not_as_applied(subject: Subject) -> Evidence | None:
         not any(hasattr(site.owner, "vnait") for site in subject.sites),
         "its rotation is that of an attached method",
     )
-    with _sdpa(subject):
+    with subject.attending("sdpa"):
         if evidence := _without_rotation(subject, ids):
             return evidence
         for kind, layers in _layers(subject, ids).items():
@@ -91,7 +89,8 @@ def _without_rotation(subject: Subject, ids: Tensor) -> Evidence | None:
         return None
     equal = [layer for layer in layers if _same(calls[layer][2], subject.tolerance)]
     trials = [
-        subject.trial(turned, f"{REPEATS} tokens", part=subject.model, ids=ids, layer=layer) for layer in equal
+        subject.trial(turned, f"{REPEATS} tokens", part=subject.model, ids=ids, layer=layer)
+        for layer in equal
     ]
     wrong = [trial for trial in trials if trial.size > subject.tolerance]
     if not wrong:
@@ -177,18 +176,3 @@ def _layouts(half: int) -> Iterator[dict[str, Any]]:
         for turn in (slice(0, half), slice(0, width, 2)):
             yield {"pairs": pairs, "turn": turn}
             yield {"pairs": pairs[::-1], "turn": turn}  # rotated to the other side, as nanochat's
-
-
-@contextmanager
-def _sdpa(subject: Subject) -> Iterator[None]:
-    """Attention by PyTorch's function, whatever it was before, and is again after."""
-    model = subject.model
-    before = model.config._attn_implementation
-    try:
-        model.set_attn_implementation("sdpa")
-    except ValueError as error:
-        raise NotTried("it has no attention by PyTorch's function") from error
-    try:
-        yield
-    finally:
-        model.set_attn_implementation(before)

@@ -52,7 +52,7 @@ def ignored(subject: Subject) -> Evidence | None:
     trial = subject.trial(reversed_places, "6 tokens", **arguments)
     if trial.size > 0:
         return None
-    used = any(site.tables or site.rotaries for site in subject.sites)
+    used = any(site.tables or site.rotaries for site in subject.sites) and not subject.alibi
     return trial.evidence("reversed positions change nothing", severity=None if used else Severity.TRAP)
 
 

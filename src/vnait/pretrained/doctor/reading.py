@@ -19,7 +19,7 @@ ANOTHER_TEXT = ("cross", "encdec", "encoder_attn")  # in paths of attention to a
 
 
 class Layer(NamedTuple):
-    """A layer: its path, whether its tokens read later ones, and how far they read (None: all of the text)."""
+    """A layer: its path, whether its tokens read later ones, and how far they read (None: all)."""
 
     path: str
     both: bool

@@ -47,7 +47,9 @@ class Report:
         severities = [finding.severity for finding in self.findings]
         counts = ", ".join(plural(severities.count(severity), severity) for severity in Severity)
         name = self.model if self.source is None else f"{self.source} ({self.model})"
-        summary = f"{name}: {counts}; {plural(len(self.kept_rules), 'rule')} kept, {len(self.untried)} not tried"
+        summary = (
+            f"{name}: {counts}; {plural(len(self.kept_rules), 'rule')} kept, {len(self.untried)} not tried"
+        )
         return f"{summary}, {len(self.faults)} failed" if self.faults else summary
 
     def text(self) -> str:

@@ -2,6 +2,7 @@
 
 from vnait.pretrained.doctor import (
     attention,
+    biases,
     cache,
     length,
     packing,
@@ -14,7 +15,19 @@ from vnait.pretrained.doctor import (
 )
 from vnait.pretrained.doctor.rule import Rule
 
-MODULES = (padding, positions, packing, cache, rotation, attention, reading, length, sources, tokenizing)
+MODULES = (
+    padding,
+    positions,
+    packing,
+    cache,
+    rotation,
+    attention,
+    biases,
+    reading,
+    length,
+    sources,
+    tokenizing,
+)
 RULES: dict[str, Rule] = {
     value.code: value for module in MODULES for value in vars(module).values() if isinstance(value, Rule)
 }

@@ -116,9 +116,11 @@ def without_effect(subject: Subject) -> Evidence | None:
     idle = next((source for source in sources if not _acts(subject, source)), None)
     if idle is None:
         return None
+    # It may be for layers of a kind that is not there, or beside ALiBi.
+    by_design = idle.kind in acting or (idle.kind == ROTATION and subject.alibi)
     return _removal(subject, idle).evidence(
         f"without {idle.path}, {idle.kind}, outputs move by 0",
-        severity=Severity.LIMIT if idle.kind in acting else None,  # for layers of a kind that is not there
+        severity=Severity.LIMIT if by_design else None,
     )
 
 

@@ -7,6 +7,7 @@ import inspect
 import math
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
 from textwrap import shorten
@@ -59,6 +60,10 @@ class Trial:
     def at(self, smallest: str = "", /, **arguments: Any) -> Trial:
         """The same measurement with these arguments instead."""
         return replace(self, smallest=smallest, arguments={**self.arguments, **arguments})
+
+    def of(self, measure: Measure) -> Trial:
+        """Another measurement on the same part with the same arguments."""
+        return replace(self, measure=measure)
 
     def least(self, name: str, end: int, *, start: int = 2, limit: float = 0) -> int:
         """The smallest value of an argument whose size is over the limit; sizes never fall with it."""
@@ -252,10 +257,29 @@ class Subject:
         return trigrams or any(max(part.kernel_size) > 1 for part in parts)
 
     @cached_property
+    def alibi(self) -> bool:
+        """Whether its configuration asks for ALiBi, beside which Falcon keeps an idle rotation."""
+        return bool(getattr(self.body.config.get_text_config(), "alibi", False))
+
+    @cached_property
     def caches(self) -> bool:
         """Whether it returns a cache of keys and values."""
         output = self._output(self.body, input_ids=self.text(3), use_cache=True)
         return getattr(output, "past_key_values", None) is not None
+
+    @contextmanager
+    def attending(self, implementation: str) -> Iterator[None]:
+        """Attention of an implementation, whatever it was before, and is again after."""
+        before = self.model.config._attn_implementation
+        try:
+            self.model.set_attn_implementation(implementation)
+        except ValueError as error:
+            name = "PyTorch's function" if implementation == "sdpa" else implementation
+            raise NotTried(f"it has no attention by {name}") from error
+        try:
+            yield
+        finally:
+            self.model.set_attn_implementation(before)
 
     def accepts(self, name: str) -> bool:
         """Whether its forward takes an argument of this name."""
@@ -363,7 +387,7 @@ def tried(run: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
 
 
 def _of_the_doctor(error: Exception) -> bool:
-    """Whether the doctor's code raised it, and not a model that it called: by the innermost line of either."""
+    """Whether the doctor's code raised it, not a model that it called: by the innermost line of either."""
     modules = [frame.f_globals.get("__name__", "") for frame, _ in walk_tb(error.__traceback__)]
     return next(name for name in reversed(modules) if not name.startswith("torch")).startswith(PACKAGE)
 
