@@ -30,8 +30,9 @@ ROTARY_DECODER = ROTATION | {"PACK01", "PACK03"}
 DECODER = {"PAD01", "PACK01", "PACK03", "LEN01"}
 # A decoder's body that reads in both directions: transformers finds packed texts in causal masks only.
 EMBEDDER = ROTARY_DECODER | {"PAD07"}
+CONVOLVED = {"PAD02", "PAD03", "PAD05", "PACK04", "SRC03"}  # limits: neighbours are read before any mask
 # Encoder-decoders take no position_ids for the encoder's text.
-TWO_TABLES = {"PAD01", "PAD07", "LEN01"}
+TWO_TABLES = {"PAD01", "PAD07", "PAD08", "LEN01"}
 
 SMALL = {
     "vocab_size": 60,
@@ -152,7 +153,7 @@ KEY: dict[str, tuple[set[str], dict[str, Any]]] = {
     "pegasus": (TWO_TABLES, SIDES),
     "marian": (TWO_TABLES, {**SIDES, "pad_token_id": 59}),
     # The cases of public reports
-    "llama, both ways": (EMBEDDER, {**GROUPED, "type": "llama", "is_causal": False}),
+    "llama, both ways": (EMBEDDER | {"PACK02"}, {**GROUPED, "type": "llama", "is_causal": False}),
     "gemma3_text": (ROTARY_DECODER, {**GROUPED, "layer_types": ["sliding_attention", "full_attention"]}),
     "gemma3_text, both ways": (
         EMBEDDER,
@@ -173,18 +174,24 @@ KEY: dict[str, tuple[set[str], dict[str, Any]]] = {
         ROTARY_DECODER,
         {**GROUPED, "intermediate_size_mlp": 48, "num_local_experts": 2, "no_rope_layers": [1, 0]},
     ),
-    "t5gemma": (TWO_TABLES, {"encoder": GROUPED, "decoder": GROUPED, "vocab_size": 60}),
+    "t5gemma": ({"HALF01", "PAD07", "LEN02"}, {"encoder": GROUPED, "decoder": GROUPED, "vocab_size": 60}),
+    # ALiBi in bfloat16, twice in eager attention; its rotation is idle, and position_ids are not read
     "falcon, alibi": (
-        ROTARY_DECODER,
+        ROTARY_DECODER | {"BIAS01", "HALF04", "PACK02", "POS01", "SRC02"},
         {**SMALL, "type": "falcon", "alibi": True, "new_decoder_architecture": False},
     ),
     "llava": (ROTARY_DECODER, IMAGES),
-    "esm, rotation": (ROTARY_ENCODER, {**SHIFTED, "type": "esm", "position_embedding_type": "rotary"}),
-    "fnet": (set(), SMALL),
+    "esm, rotation": (
+        ROTARY_ENCODER - {"ROPE01"},
+        {**SHIFTED, "type": "esm", "position_embedding_type": "rotary"},
+    ),
+    # no mask (a limit), and the Fourier transform knows the order; position_ids are for its table
+    "fnet": ({"PAD07", "PACK01", "SRC03", "LEN01"}, SMALL),
     "umt5": ({"PAD07"}, T5),
     "switch_transformers": ({"PAD07"}, {**T5, "num_experts": 2}),
-    "xglm": (DECODER, {**GPT_SIDES, "ffn_dim": 48}),
-    "biogpt": (DECODER, SMALL),
+    # its table of sines grows
+    "xglm": ({"PAD01", "PACK01", "PACK02", "PACK03", "LEN02"}, {**GPT_SIDES, "ffn_dim": 48}),
+    "biogpt": (DECODER | {"PACK02"}, SMALL),
     "codegen": ({"PACK01", "PACK03", "LEN01"}, {**GPT, "n_embd": 64, "n_head": 4, "rotary_dim": 8}),
     "gpt_bigcode": (DECODER, GPT),
     "nemotron": (ROTARY_DECODER, GROUPED),
@@ -207,7 +214,8 @@ KEY: dict[str, tuple[set[str], dict[str, Any]]] = {
     "arcee": (ROTARY_DECODER, GROUPED),
     "apertus": (ROTARY_DECODER, GROUPED),
     "ernie4_5": (ROTARY_DECODER, GROUPED),
-    "gpt_oss": (ROTARY_DECODER, {**GROUPED, "num_local_experts": 2, "num_experts_per_tok": 2}),
+    # it makes its masks without position_ids
+    "gpt_oss": (ROTARY_DECODER | {"PACK02"}, {**GROUPED, "num_local_experts": 2, "num_experts_per_tok": 2}),
     "qwen2, windows": (
         ROTARY_DECODER,
         {**GROUPED, "type": "qwen2", "use_sliding_window": True, "sliding_window": 7, "max_window_layers": 1},
@@ -218,15 +226,17 @@ KEY: dict[str, tuple[set[str], dict[str, Any]]] = {
         {"type": "bloom", "vocab_size": 60, "hidden_size": 48, "n_layer": 2, "n_head": 6},
     ),
     "mpt, 6 heads": (set(), {"type": "mpt", "vocab_size": 60, "d_model": 48, "n_layers": 2, "n_heads": 6}),
-    "roformer": (ENCODER, {**SMALL, "embedding_size": 32}),
-    "convbert": (ENCODER, {**SMALL, "embedding_size": 32}),
+    "roformer": (ENCODER - {"PACK01", "PACK03"}, {**SMALL, "embedding_size": 32}),
+    "convbert": (ENCODER | CONVOLVED, {**SMALL, "embedding_size": 32}),
     "roberta-prelayernorm": (FROM_IDS, SHIFTED),
     "xlm-roberta-xl": (FROM_IDS, SHIFTED),
     "xmod": (FROM_IDS, {**SHIFTED, "default_language": "en_XX"}),
     "blenderbot": (TWO_TABLES, SIDES),
-    "m2m_100": (TWO_TABLES, {**SIDES, "pad_token_id": 1}),
+    # positions count ids that are not padding, and its table of sines grows
+    "m2m_100": ({"PAD07", "PAD09", "LEN02"}, {**SIDES, "pad_token_id": 1}),
     "plbart": (TWO_TABLES, SIDES),
-    "qwen2_vl": (ROTARY_DECODER, SEEN),
+    # its position_ids are those of texts and images
+    "qwen2_vl": (ROTARY_DECODER | {"PACK02"}, SEEN),
     "eurobert": (ROTARY_ENCODER, GROUPED),
 }
 FAST = ("bert", "roberta", "modernbert", "gpt2", "llama", "bloom", "t5")

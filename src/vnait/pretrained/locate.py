@@ -28,6 +28,7 @@ SUPPORTED = (
     "similar models, or describe where its positions are in vnait.pretrained.FAMILIES"
 )
 _TABLE = re.compile(r"(^|_)(wpe|pos|pos_emb\w*|position(s|al)?)(_|$)")
+ORDER = [3, 0, 4, 2, 1, 5]  # of six tokens; the last one stays
 _RELATIVE = re.compile(r"relative|distance|rel_")
 
 
@@ -316,9 +317,24 @@ def probe(owner: PreTrainedModel, rows: int, length: int) -> Tensor:
 
 
 def shuffled(owner: PreTrainedModel, read: Tensor) -> Tensor:
-    """The first text of 6 tokens, or the images, with tokens in another order; the last stays."""
+    """The first text of 6 tokens, or the images, with tokens in another order; the last stays.
+
+    Within the window of the first layer: what enters it shows the order of the tokens by itself.
+    """
     patches = patches_of(owner)
-    return read[:, [3, 0, 4, 2, 1, 5]] if patches is None else permuted(read, patches)
+    return read[:, order_within(window_of(owner.config, 0))] if patches is None else permuted(read, patches)
+
+
+def order_within(window: int | None) -> list[int]:
+    """Another order of six tokens that leaves in the last one's window the tokens that are there.
+
+    >>> order_within(None), order_within(3)
+    ([3, 0, 4, 2, 1, 5], [0, 1, 4, 3, 2, 5])
+    """
+    if window is None or window >= len(ORDER) - 1:
+        return ORDER
+    last = len(ORDER) - 1
+    return [*range(last - window), *reversed(range(last - window, last)), last]
 
 
 def last_states(owner: PreTrainedModel, read: Tensor, **inputs: Any) -> Float[Tensor, "B T D"]:

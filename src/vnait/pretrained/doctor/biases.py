@@ -73,6 +73,7 @@ def bias_not_as_declared(subject: Subject) -> Evidence | None:
     """
     attached = any(hasattr(part, "vnait") for part in subject.owners.values())
     require(not attached, "its bias is that of an attached method")
+    subject.need_equal_numbers()
     usual = subject.model.config._attn_implementation
     with subject.attending("eager"):
         limit = max(OFF, 8 * torch.finfo(subject.model.dtype).eps)

@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from vnait.pretrained.doctor.padding import MOVING_ADVICE
 from vnait.pretrained.doctor.rule import Evidence, NotTried, Severity, require, rule
 from vnait.pretrained.doctor.subject import Measure, Subject, Trial, difference
 from vnait.pretrained.locate import reads_both_ways
@@ -53,6 +54,30 @@ def generated(model: Any, ids: Tensor, pad: int, left: int) -> float:
     return max(difference(*pair) for pair in zip(alone, batched, strict=True))
 
 
+def steps_over(model: Any, ids: Tensor, places: Tensor) -> float:
+    """The same of a text whose last place alone is past the original length, in a step of its own."""
+    mask, output = torch.ones_like(ids), None
+    whole = model(input_ids=ids, attention_mask=mask, position_ids=places, use_cache=False)[0]
+    for at in (slice(None, -1), slice(-1, None)):
+        cache = None if output is None else output.past_key_values
+        how = {"attention_mask": mask[:, : at.stop], "past_key_values": cache, "use_cache": True}
+        output = model(input_ids=ids[:, at], position_ids=places[:, at], **how)
+    return difference(whole[:, -1:], output[0])
+
+
+def generated_beside(model: Any, ids: Tensor, longer: Tensor, pad: int) -> float:
+    """How far the logits of generate, of two texts in one batch padded on the left, are from each alone."""
+    how = {"do_sample": False, "num_beams": 1, "min_new_tokens": 3, "max_new_tokens": 3}
+    how |= {"pad_token_id": pad, "output_logits": True, "return_dict_in_generate": True}
+    left, texts = longer.shape[1] - ids.shape[1], (ids, longer)
+    rows = torch.cat([torch.nn.functional.pad(ids, (left, 0), value=pad), longer])
+    mask = torch.cat([torch.nn.functional.pad(torch.ones_like(ids), (left, 0)), torch.ones_like(longer)])
+    batch = model.generate(rows, attention_mask=mask, **how).logits
+    alone = [model.generate(text, attention_mask=torch.ones_like(text), **how).logits for text in texts]
+    steps = [torch.cat(pair) for pair in zip(*alone, strict=True)]
+    return max(difference(*pair) for pair in zip(steps, batch, strict=True))
+
+
 @rule("CACHE01", "cache as full pass", Severity.BUG)
 def full_pass(subject: Subject) -> Evidence | None:
     """A text that is read in steps, with a cache, differs from the text that is read at once.
@@ -75,8 +100,21 @@ def full_pass(subject: Subject) -> Evidence | None:
     if evidence := moved(*STEPS):
         return evidence
     with suppress(NotTried):  # a decoder may read less than its encoder
-        return moved((subject.longest - 2, 1))
-    return None
+        if evidence := moved((subject.longest - 2, 1)):
+            return evidence
+    return _over_the_original(subject)
+
+
+def _over_the_original(subject: Subject) -> Evidence | None:
+    """A text that grows past a moving rotation's original length."""
+    if subject.original_length is None or not subject.accepts("position_ids"):
+        return None
+    places = subject.spread(subject.original_length)
+    places[:, -1] += 8
+    arguments = {"ids": subject.text(places.shape[1]), "places": places}
+    with subject.resetting():
+        trial = subject.trial(steps_over, f"a last place past {subject.original_length}", **arguments)
+        return subject.first_over([trial], "outputs move", severity=Severity.TRAP, advice=MOVING_ADVICE)
 
 
 @rule("CACHE02", "left padding with a cache", Severity.BUG)
@@ -102,8 +140,11 @@ def generate(subject: Subject) -> Evidence | None:
         subject.model.can_generate() and not subject.encodes_and_decodes,
         "it does not generate from a text that it continues",
     )
-    # Each size generates twice, which takes longer than a call.
-    return subject.first_over(_padded(subject, generated, LEFT[:2]), "logits move", parts=[subject.model])
+    # Each size generates twice or more, which takes longer than a call.
+    texts = {"ids": subject.text(2, row=1), "longer": subject.text(5), "pad": subject.pad}
+    two = subject.trial(generated_beside, "texts of 2 and 5 tokens in one batch", **texts)
+    trials = [*_padded(subject, generated, LEFT[1:2]), two]
+    return subject.first_over(trials, "logits move", parts=[subject.model])
 
 
 def _need_cache(subject: Subject) -> None:

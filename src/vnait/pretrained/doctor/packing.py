@@ -68,6 +68,12 @@ def in_blocks(subject: Subject) -> Evidence | None:
     Advice: do not pack texts for this model: run each in a row of its own.
     """
     subject.need("attention_mask")
+    ids = subject.text(2)
+    mask = torch.zeros(1, 1, 2, 2, device=ids.device, dtype=subject.model.dtype)
+    shapes = [
+        subject.call(subject.body, input_ids=ids, **how)[0].shape for how in ({}, {"attention_mask": mask})
+    ]
+    require(shapes[0] == shapes[1], "it takes no mask (1, 1, T, T)")
     return _leak(subject, packed_in_blocks, causal=subject.causal)
 
 

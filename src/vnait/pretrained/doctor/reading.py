@@ -57,6 +57,7 @@ def direction(subject: Subject) -> Evidence | None:
     """
     layers = _spread(list(_layers(subject)))
     require(layers, "its layers declare no direction")
+    subject.need_equal_numbers()
     return _misread(subject, layers, FEW, "in both directions", "from left to right")
 
 
@@ -68,6 +69,7 @@ def window(subject: Subject) -> Evidence | None:
     """
     layers = list(_layers(subject))
     reaches = {layer.reach for layer in layers if layer.reach is not None}
+    subject.need_equal_numbers()
     require(reaches, "its configuration has no window of attention")
     count = 2 * max(reaches) + 6 if any(layer.both for layer in layers) else max(reaches) + 5
     most = min(MAX_TOKENS, (subject.declared or MAX_TOKENS) - subject.reserved)

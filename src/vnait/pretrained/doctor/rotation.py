@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from vnait.pretrained.doctor.rule import Evidence, Severity, require, rule
-from vnait.pretrained.doctor.subject import Subject, difference
+from vnait.pretrained.doctor.subject import Subject, difference, original_length
 from vnait.pretrained.locate import accepts
 from vnait.shared.errors import plural
 
@@ -15,7 +15,6 @@ LENGTH = 8192
 ITSELF = "none is needed: the module itself"
 ANGLES = 1e-4  # of cosines and sines; both sides round their angles alike
 BROKEN = 0.1  # of a cosine; rounding it to bfloat16 is 0.004
-MOVING = ("dynamic", "longrope")  # scalings whose frequencies depend on the length of the text
 
 
 def phase_error(model: Any, path: str, length: int, cast: bool, autocast: bool, **others: Any) -> float:
@@ -196,7 +195,7 @@ def angles_not_as_declared(subject: Subject) -> Evidence | None:
     for path, name, others in subject.rotations():
         module = subject.model.get_submodule(path)
         require(accepts(module, "position_ids"), "its rotation takes no position_ids")
-        places = _places(_original_length(module) or subject.declared or LENGTH).to(subject.model.device)
+        places = _places(original_length(module) or subject.declared or LENGTH).to(subject.model.device)
         arguments = {"path": path, "name": name, **others}
         trial = subject.trial(not_turned, "", part=subject.model, places=places, **arguments)
         if trial.size > ANGLES:
@@ -225,13 +224,6 @@ def _places(length: int) -> torch.Tensor:
     return torch.tensor([sorted(place for place in near | powers | {length - 1} if place < length)])
 
 
-def _original_length(module: Any) -> int | None:
-    """The length within which a moving rotation has its own frequencies; None of others."""
-    if not set(MOVING) & set(_types(module)):
-        return None
-    return int(getattr(module, "original_max_seq_len", LENGTH))
-
-
 def _counts(subject: Subject, path: str, name: str) -> str:
     """How many frequencies there are, and are declared."""
     rotary: Any = subject.model.get_submodule(path)
@@ -253,7 +245,7 @@ def _phases(subject: Subject, **more: bool) -> Evidence | None:
     """The first rotation whose phases are wrong, at the first position where they are."""
     for path, _, others in subject.rotations():
         module = subject.model.get_submodule(path)
-        longest = min(LENGTH, _original_length(module) or LENGTH)
+        longest = min(LENGTH, original_length(module) or LENGTH)
         arguments = {"length": longest, "path": path, **more, **others}
         trial = subject.trial(phase_error, "", part=subject.model, **arguments)
         if trial.size > BROKEN:
@@ -261,8 +253,3 @@ def _phases(subject: Subject, **more: bool) -> Evidence | None:
             measured = f"cosines of {path} are off by up to {trial.size:.2g} within {longest} positions"
             return trial.at(f"position {length - 1}", length=length).evidence(measured, size=trial.size)
     return None
-
-
-def _types(module: Any) -> list[str]:
-    kind = getattr(module, "rope_type", "default")
-    return list(kind.values()) if isinstance(kind, dict) else [kind]

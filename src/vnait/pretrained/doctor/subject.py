@@ -25,6 +25,8 @@ from vnait.shared.errors import InputError, first_line
 
 TOLERANCE = 1e-4  # of relative differences in float32; rounding is below 1e-5
 LONG = 256  # tokens of the longest text that most rules read
+MOVING = {"dynamic", "longrope"}  # scalings whose frequencies depend on the longest place of a call
+MOST_ROUNDING = 0.2  # beyond it nothing could be compared
 MAX_TOKENS = 1100  # tokens that any rule really reads; further places are tried by position_ids
 PACKAGE = __name__.rpartition(".")[0]
 Measure = Callable[..., float]
@@ -193,8 +195,58 @@ class Subject:
 
     @cached_property
     def tolerance(self) -> float:
-        """Largest relative difference that is rounding."""
-        return max(TOLERANCE, 8 * torch.finfo(self.model.dtype).eps)
+        """Largest relative difference that is rounding: by the precision, and as it grows in this model."""
+        return max(TOLERANCE, 8 * torch.finfo(self.model.dtype).eps, min(4 * self.rounding, MOST_ROUNDING))
+
+    @cached_property
+    def rounding(self) -> float:
+        """How much outputs move if each word vector is changed by its last digit; a few of these at least."""
+        ids, eps = self.text(6), torch.finfo(self.model.dtype).eps
+        signs = torch.tensor([1 - 2 * (place % 2) for place in range(ids.shape[1])], device=ids.device)
+
+        def nudged(part: nn.Module, args: Any, vectors: Tensor) -> Tensor:
+            return vectors * (1 + eps * signs[:, None]).to(vectors.dtype)
+
+        try:
+            table = self.body.get_input_embeddings()
+        except NotImplementedError:  # models of hashed words or characters
+            return 4 * eps
+        before = self.call(self.body, input_ids=ids)[0]
+        with table.register_forward_hook(nudged):
+            return max(4 * eps, difference(before, self.call(self.body, input_ids=ids)[0]))
+
+    @cached_property
+    def requantizes(self) -> bool:
+        """Whether activations are quantized in every call, by the largest of its batch."""
+        return any(type(part).__module__.startswith("torch.ao.nn.quantized") for part in self.model.modules())
+
+    def need_equal_numbers(self) -> None:
+        """`NotTried` of a model whose activations are quantized by the batch."""
+        require(
+            not self.requantizes,
+            "its activations are quantized by the batch, so that a text's numbers follow its batch (PAD04)",
+        )
+
+    @cached_property
+    def original_length(self) -> int | None:
+        """The length past which the frequencies of a rotation follow the longest text; None of others."""
+        try:
+            rotaries = [self.model.get_submodule(path) for path, _, _ in self.rotations()]
+        except NotTried:
+            return None
+        return min((length for part in rotaries if (length := original_length(part))), default=None)
+
+    def spread(self, length: int) -> Int[Tensor, "1 T"]:
+        """Six places of a text of this length, the first and the last among them."""
+        return torch.linspace(0, length - 1, 6, device=self.model.device).long()[None]
+
+    @contextmanager
+    def resetting(self) -> Iterator[None]:
+        """Afterwards a short text sets the frequencies back that follow the longest one."""
+        try:
+            yield
+        finally:
+            self.call(self.body, input_ids=self.text(2))
 
     @cached_property
     def pad(self) -> int:
@@ -326,12 +378,22 @@ class Subject:
         return Trial(self, measure, smallest, part, arguments)
 
     def first_over(
-        self, trials: list[Trial], what: str, *, parts: Sequence[Any] = (), severity: Severity | None = None
+        self,
+        trials: list[Trial],
+        what: str,
+        *,
+        parts: Sequence[Any] = (),
+        severity: Severity | None = None,
+        advice: str | None = None,
+        quantized: bool = False,
     ) -> Evidence | None:
         """Evidence of the first trial whose size is over the tolerance, with the largest size of all.
 
-        Each of the parts, or the body, is tried until one has such a trial.
+        Each of the parts, or the body, is tried until one has such a trial. `NotTried` of a model whose
+        activations are quantized by the batch, unless `quantized`.
         """
+        if not quantized:
+            self.need_equal_numbers()
         for part in parts or (self.body,):
             on_part = [replace(trial, part=part) for trial in trials]
             # All are run: the finding gives the smallest input that shows it, and the largest size.
@@ -339,7 +401,7 @@ class Subject:
             if size > self.tolerance:
                 first = next(trial for trial in on_part if trial.size > self.tolerance)
                 measured = f"{what} by {size:.2g} times the largest one"
-                return first.evidence(measured, size=size, severity=severity)
+                return first.evidence(measured, size=size, severity=severity, advice=advice)
         return None
 
     def _output(self, part: Any, **inputs: Any) -> Any:
@@ -364,6 +426,13 @@ class Subject:
             return trial.size <= self.tolerance
         except NotTried:
             return False
+
+
+def original_length(rotary: Any) -> int | None:
+    """The length within which a moving rotation has its own frequencies; None of others."""
+    kinds = getattr(rotary, "rope_type", "default")
+    kinds = set(kinds.values()) if isinstance(kinds, dict) else {kinds}
+    return int(getattr(rotary, "original_max_seq_len", 0)) or None if kinds & MOVING else None
 
 
 def restated(model: Any, ids: Tensor, first: int, **more: Any) -> float:
@@ -409,6 +478,8 @@ def _first_line(error: Exception) -> str:
 def _shown(value: Any) -> str:
     if isinstance(value, PreTrainedTokenizerBase):
         return "tokenizer"
+    if isinstance(value, list):
+        return f"[{', '.join(map(_shown, value))}]"
     return f"torch.tensor({value.tolist()})" if isinstance(value, Tensor) else repr(value)
 
 
