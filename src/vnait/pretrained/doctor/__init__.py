@@ -76,7 +76,7 @@ def doctor(
     ]
     order = list(Severity)
     return Report(
-        model=type(subject.model).__name__,
+        model=subject.name,
         source=subject.source,
         rules=tuple(chosen),
         findings=tuple(sorted(findings, key=lambda finding: order.index(finding.severity))),

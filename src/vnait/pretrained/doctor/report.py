@@ -42,6 +42,11 @@ class Report:
         """The findings of severity bug."""
         return tuple(finding for finding in self.findings if finding.severity == Severity.BUG)
 
+    @property
+    def kept(self) -> tuple[str, ...]:
+        """`kept_rules`, by its name in the document."""
+        return self.kept_rules
+
     def summary(self) -> str:
         """One line with the counts of bugs, traps and limits, and of rules kept and not tried."""
         severities = [finding.severity for finding in self.findings]

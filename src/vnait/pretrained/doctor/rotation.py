@@ -199,10 +199,9 @@ def angles_not_as_declared(subject: Subject) -> Evidence | None:
         arguments = {"path": path, "name": name, **others}
         trial = subject.trial(not_turned, "", part=subject.model, places=places, **arguments)
         if trial.size > ANGLES:
-            wrong = next(
-                one for one in (trial.at(places=place[None]) for place in places.T) if one.size > ANGLES
-            )
-            place = int(wrong.arguments["places"][0, 0])
+            singly = (trial.at(places=place[None]) for place in places.T)
+            wrong = next(single for single in singly if single.size > ANGLES)
+            place = int(wrong.arguments["places"])
             return wrong.at(f"place {place}").evidence(
                 f"cosines or sines of {path} are off by up to {trial.size:.2g}", size=trial.size
             )

@@ -129,6 +129,11 @@ class Subject:
     setup: tuple[str, ...] = ()
     tokenizer_setup: tuple[str, ...] = ()
 
+    @property
+    def name(self) -> str:
+        """The class of the model, of one with a prompt that of peft."""
+        return type(getattr(self.model, "tuned", self.model)).__name__
+
     @cached_property
     def body(self) -> Any:
         """The part that gives an output per token: the model, or what is below its head."""
