@@ -80,6 +80,8 @@ SEEN |= {"vision_config": {"embed_dim": 32, "depth": 1, "num_heads": 2, "hidden_
 YARN = {"rope_type": "yarn", "factor": 4.0, "rope_theta": 1e4, "original_max_position_embeddings": 16}
 LLAMA3 = {"rope_type": "llama3", "factor": 4.0, "rope_theta": 1e4, "original_max_position_embeddings": 16}
 LLAMA3 |= {"low_freq_factor": 1.0, "high_freq_factor": 4.0}
+LONGROPE = {"rope_type": "longrope", "rope_theta": 1e4, "factor": 4.0, "original_max_position_embeddings": 16}
+LONGROPE |= {"short_factor": [1.0] * 8, "long_factor": [1.0, 2.0, 4.0, 8.0] * 2}
 LINEAR = {"rope_type": "linear", "factor": 4.0, "rope_theta": 1e4}
 
 # name: what is found, the settings; the name is that of the type, unless the settings have one
@@ -168,6 +170,15 @@ KEY: dict[str, tuple[set[str], dict[str, Any]]] = {
     "llama, yarn": (ROTARY_DECODER, {**GROUPED, "type": "llama", "rope_parameters": YARN}),
     "llama, llama3": (ROTARY_DECODER, {**GROUPED, "type": "llama", "rope_parameters": LLAMA3}),
     "llama, linear": (ROTARY_DECODER, {**GROUPED, "type": "llama", "rope_parameters": LINEAR}),
+    # traps: past the original length frequencies follow the longest text (its phases are tried within)
+    "llama, dynamic": (
+        ROTARY_DECODER - {"HALF01"} | {"PAD03", "POS03", "CACHE01"},
+        {**GROUPED, "type": "llama", "rope_parameters": {**LINEAR, "rope_type": "dynamic"}},
+    ),
+    "phi3, longrope": (
+        ROTARY_DECODER - {"HALF01"} | {"PAD03", "CACHE01"},
+        {**GROUPED, "type": "phi3", "rope_parameters": LONGROPE, "original_max_position_embeddings": 16},
+    ),
     "deepseek_v2": (ROTARY_DECODER, {**LATENT, "moe_intermediate_size": 16}),
     "deepseek_v3": (ROTARY_DECODER, LATENT),
     "llama4_text": (

@@ -65,10 +65,7 @@ def not_as_applied(subject: Subject) -> Evidence | None:
                 subject.trial(rotated_otherwise, f"{REPEATS} tokens", part=subject.model, **arguments)
             )
     require(not subject.encodes_and_decodes, "which layers are the decoder's is not known")
-    require(
-        not any(hasattr(site.owner, "vnait") for site in subject.sites),
-        "its rotation is that of an attached method",
-    )
+    require(not subject.attached, "its rotation is that of an attached method")
     with subject.attending("sdpa"):
         if evidence := _without_rotation(subject, ids):
             return evidence

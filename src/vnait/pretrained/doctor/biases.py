@@ -71,8 +71,7 @@ def bias_not_as_declared(subject: Subject) -> Evidence | None:
 
     Advice: compare the bias with transformers' own: its slopes, its buckets and their direction.
     """
-    attached = any(hasattr(part, "vnait") for part in subject.owners.values())
-    require(not attached, "its bias is that of an attached method")
+    require(not subject.attached, "its bias is that of an attached method")
     subject.need_equal_numbers()
     usual = subject.model.config._attn_implementation
     with subject.attending("eager"):

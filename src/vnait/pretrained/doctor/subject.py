@@ -20,12 +20,12 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from vnait.pretrained.doctor.rule import Evidence, NotTried, Severity, require
+from vnait.pretrained.layers import original_length
 from vnait.pretrained.locate import Site, accepts, find_sites, owners_of, rotaries_of
 from vnait.shared.errors import InputError, first_line
 
 TOLERANCE = 1e-4  # of relative differences in float32; rounding is below 1e-5
 LONG = 256  # tokens of the longest text that most rules read
-MOVING = {"dynamic", "longrope"}  # scalings whose frequencies depend on the longest place of a call
 MOST_ROUNDING = 0.2  # beyond it nothing could be compared
 MAX_TOKENS = 1100  # tokens that any rule really reads; further places are tried by position_ids
 PACKAGE = __name__.rpartition(".")[0]
@@ -235,6 +235,8 @@ class Subject:
     @cached_property
     def original_length(self) -> int | None:
         """The length past which the frequencies of a rotation follow the longest text; None of others."""
+        if self.attached:
+            return None  # which reads no text past it
         try:
             rotaries = [self.model.get_submodule(path) for path, _, _ in self.rotations()]
         except NotTried:
@@ -312,6 +314,11 @@ class Subject:
         modules = [part for reader in self.text_parts for part in reader.modules()]
         parts = [part for part in modules if isinstance(part, nn.Conv1d | nn.Conv2d)]
         return trigrams or any(max(part.kernel_size) > 1 for part in parts)
+
+    @property
+    def attached(self) -> bool:
+        """Whether a method is attached to it."""
+        return any(hasattr(part, "vnait") for part in self.text_parts)
 
     @cached_property
     def alibi(self) -> bool:
@@ -431,13 +438,6 @@ class Subject:
             return trial.size <= self.tolerance
         except NotTried:
             return False
-
-
-def original_length(rotary: Any) -> int | None:
-    """The length within which a moving rotation has its own frequencies; None of others."""
-    kinds = getattr(rotary, "rope_type", "default")
-    kinds = set(kinds.values()) if isinstance(kinds, dict) else {kinds}
-    return int(getattr(rotary, "original_max_seq_len", 0)) or None if kinds & MOVING else None
 
 
 def restated(model: Any, ids: Tensor, first: int, **more: Any) -> float:
