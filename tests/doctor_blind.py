@@ -1,4 +1,4 @@
-"""Faults that were planted before the doctor's rules for them were written: any bug counts as found.
+"""Faults that were planted without having read the doctor's rules, and the rule that finds each.
 
 Most replace a function of transformers while the model reads, as a wrong patch or port would.
 """
@@ -29,7 +29,7 @@ from transformers.models.smollm3 import modeling_smollm3
 from doctor_faults import change_inputs, places, rotary_of, seen
 from doctor_key import model_of
 
-BLIND: dict[str, tuple[Callable[[], Any], Callable[[Any], None]]] = {}
+BLIND: dict[str, tuple[str | None, Callable[[], Any], Callable[[Any], None]]] = {}
 
 YARN = {"rope_type": "yarn", "factor": 4.0, "rope_theta": 1e4, "original_max_position_embeddings": 16}
 LLAMA3 = {"rope_type": "llama3", "factor": 8.0, "rope_theta": 1e4, "original_max_position_embeddings": 16}
@@ -37,11 +37,13 @@ LLAMA3 |= {"low_freq_factor": 1.0, "high_freq_factor": 4.0}
 LINEAR = {"rope_type": "linear", "factor": 4.0, "rope_theta": 1e4}
 
 
-def blind(family: str, **changes: Any) -> Callable[[Callable[[Any], None]], Callable[[Any], None]]:
-    """Register a function that plants a fault in a healthy model."""
+def blind(
+    rule: str | None, family: str, **changes: Any
+) -> Callable[[Callable[[Any], None]], Callable[[Any], None]]:
+    """Register a function that plants a fault in a healthy model, and the rule that finds it, if one does."""
 
     def registered(plant: Callable[[Any], None]) -> Callable[[Any], None]:
-        BLIND[plant.__name__] = (lambda: model_of(family, **changes), plant)
+        BLIND[plant.__name__] = (rule, lambda: model_of(family, **changes), plant)
         return plant
 
     return registered
@@ -73,66 +75,66 @@ def turn(model: Any, angles: Callable[..., torch.Tensor], scale: Callable[[float
 # Rotations
 
 
-@blind("llama", rope_parameters=YARN)
+@blind("ROPE04", "llama", rope_parameters=YARN)
 def yarn_scales_twice(model):
     turn(model, lambda place, rate: place * rate, lambda scale: scale**2)
 
 
-@blind("llama", rope_parameters=YARN)
+@blind("ROPE04", "llama", rope_parameters=YARN)
 def yarn_does_not_scale(model):
     turn(model, lambda place, rate: place * rate, lambda scale: 1.0)
 
 
-@blind("qwen3")
+@blind("ROPE04", "qwen3")
 def a_rotation_has_another_base(model):
     turn(model, lambda place, rate: place * rate**1.25)
 
 
-@blind("llama", rope_parameters=LINEAR)
+@blind("ROPE04", "llama", rope_parameters=LINEAR)
 def linear_scaling_is_applied_twice(model):
     turn(model, lambda place, rate: place / 4 * rate)
 
 
-@blind("llama", rope_parameters=LLAMA3)
+@blind("ROPE04", "llama", rope_parameters=LLAMA3)
 def llama3_scaling_is_forgotten_in_forward(model):
     rate = 1e4 ** -(torch.arange(0, 16, 2) / 16)
     turn(model, lambda place, scaled: place * rate)
 
 
-@blind("mistral", max_position_embeddings=1024)
+@blind("ROPE04", "mistral", max_position_embeddings=1024)
 def places_past_511_turn_as_if_they_began_anew(model):
     turn(model, lambda place, rate: place % 512 * rate)
 
 
-@blind("llama", max_position_embeddings=2048)
+@blind("ROPE04", "llama", max_position_embeddings=2048)
 def places_are_rounded_to_bfloat16(model):
     turn(model, lambda place, rate: place.bfloat16().float() * rate)
 
 
-@blind("qwen2")
+@blind("ROPE04", "qwen2")
 def a_rotation_turns_the_other_way(model):
     turn(model, lambda place, rate: -place * rate)
 
 
-@blind("llama", max_position_embeddings=2048)
+@blind("ROPE04", "llama", max_position_embeddings=2048)
 def the_last_frequency_stands_still(model):
     turn(model, lambda place, rate: place * torch.where(rate == rate.min(), 0, rate))
 
 
-@blind("gemma3_text")
+@blind("ROPE04", "gemma3_text")
 def global_layers_get_the_local_rotation(model):
     rotary = model.model.rotary_emb
     own = rotary.forward
     rotary.forward = lambda x, position_ids, layer_type=None: own(x, position_ids, "sliding_attention")
 
 
-@blind("smollm3")
+@blind("ROPE03", "smollm3")
 def layers_without_a_rotation_rotate(model):
     for layer in model.model.layers:
         layer.self_attn.use_rope = 1
 
 
-@blind("cohere2")
+@blind("ROPE03", "cohere2")
 def global_layers_rotate(model):
     for layer in model.model.layers:
         own = layer.self_attn.forward
@@ -144,13 +146,13 @@ def global_layers_rotate(model):
         layer.self_attn.forward = forward
 
 
-@blind("glm")
+@blind("ROPE02", "glm")
 def the_whole_head_rotates(model):
     width = model.config.head_dim
     model.model.rotary_emb.inv_freq = 1e4 ** -(torch.arange(0, width, 2) / width)
 
 
-@blind("gptj")
+@blind("ROPE04", "gptj")
 def a_table_of_angles_has_another_base(model):
     for layer in model.transformer.h:
         attention = layer.attn
@@ -159,7 +161,7 @@ def a_table_of_angles_has_another_base(model):
         attention.embed_positions = torch.cat((angles.sin(), angles.cos()), 1)
 
 
-@blind("llama")
+@blind("ROPE03", "llama")
 def pairs_are_neighbours_in_one_layer(model):
     """A layer rotates neighbouring components, where the checkpoint pairs the halves of a head."""
 
@@ -187,45 +189,45 @@ def in_windows(window: int | None, module: Any, model: Any, plain: Any) -> None:
     while_it_runs(model, module, **{name: created})
 
 
-@blind("mistral", sliding_window=20)
+@blind("WIN01", "mistral", sliding_window=20)
 def a_window_is_not_masked(model):
     in_windows(None, modeling_mistral, model.model, masking_utils.create_causal_mask)
 
 
-@blind("mistral", sliding_window=20)
+@blind("WIN01", "mistral", sliding_window=20)
 def a_window_is_too_wide_by_one(model):
     in_windows(1, modeling_mistral, model.model, None)
 
 
-@blind("mistral", sliding_window=7)
+@blind("WIN01", "mistral", sliding_window=7)
 def a_window_is_too_narrow_by_one(model):
     in_windows(-1, modeling_mistral, model.model, None)
 
 
-@blind("gemma2", sliding_window=9)
+@blind(None, "gemma2", sliding_window=9)
 def windows_of_layers_are_exchanged(model):
     layers = model.model.config.layer_types
     model.model.config.layer_types = layers[1:] + layers[:1]
 
 
-@blind("gemma2", sliding_window=9)
+@blind("WIN01", "gemma2", sliding_window=9)
 def a_global_layer_has_a_window(model):
     while_it_runs(
         model.model, modeling_gemma2, create_causal_mask=modeling_gemma2.create_sliding_window_causal_mask
     )
 
 
-@blind("modernbert", local_attention=12)
+@blind("WIN01", "modernbert", local_attention=12)
 def an_encoder_has_no_window(model):
     in_windows(None, modeling_modernbert, model.model, masking_utils.create_bidirectional_mask)
 
 
-@blind("modernbert", local_attention=12)
+@blind("WIN01", "modernbert", local_attention=12)
 def the_window_of_an_encoder_is_too_wide(model):
     in_windows(2, modeling_modernbert, model.model, None)
 
 
-@blind("gpt_neo", window_size=6)
+@blind("WIN01", "gpt_neo", window_size=6)
 def local_attention_is_global(model):
     for layer in model.transformer.h:
         attention = layer.attn.attention
@@ -233,7 +235,7 @@ def local_attention_is_global(model):
         attention.bias = torch.ones(size, size, dtype=torch.bool).tril()[None, None]
 
 
-@blind("cohere2", sliding_window=300, max_position_embeddings=1024)
+@blind("WIN01", "cohere2", sliding_window=300, max_position_embeddings=1024)
 def a_wide_window_is_not_masked(model):
     in_windows(None, modeling_cohere2, model.model, masking_utils.create_causal_mask)
 
@@ -241,7 +243,7 @@ def a_wide_window_is_not_masked(model):
 # Biases
 
 
-@blind("bloom", n_head=6, hidden_size=48)
+@blind("BIAS01", "bloom", n_head=6, hidden_size=48)
 def slopes_of_six_heads_are_one_series(model):
     slopes = lambda heads, device: 2.0 ** (-8 * torch.arange(1, heads + 1) / heads)  # noqa: E731
     slopes_of(model, slopes)
@@ -252,19 +254,19 @@ def slopes_of(model: Any, slopes: Any) -> None:
         while_it_runs(model.transformer, modeling_bloom, name, _get_alibi_slopes=slopes)
 
 
-@blind("bloom")
+@blind("BIAS01", "bloom")
 def slopes_are_half(model):
     own = modeling_bloom._get_alibi_slopes
     slopes_of(model, lambda heads, device: own(heads, device) / 2)
 
 
-@blind("bloom")
+@blind("BIAS01", "bloom")
 def slopes_are_in_the_wrong_order(model):
     own = modeling_bloom._get_alibi_slopes
     slopes_of(model, lambda heads, device: own(heads, device).flip(0))
 
 
-@blind("mpt")
+@blind("BIAS01", "mpt")
 def alibi_of_mpt_has_another_maximum(model):
     own = modeling_mpt.build_mpt_alibi_tensor
     while_it_runs(
@@ -281,19 +283,19 @@ def bucketed(attention: nn.Module, change: Callable[..., torch.Tensor]) -> None:
     attention._relative_position_bucket = functools.partial(change, own)
 
 
-@blind("t5")
+@blind("BIAS01", "t5")
 def before_and_behind_are_exchanged(model):
     attention = model.encoder.block[0].layer[0].SelfAttention
     bucketed(attention, lambda own, distance, **how: own(-distance, **how))
 
 
-@blind("t5")
+@blind("BIAS01", "t5")
 def buckets_of_a_decoder_have_two_sides(model):
     attention = model.decoder.block[0].layer[0].SelfAttention
     bucketed(attention, lambda own, distance, bidirectional, **how: own(distance, bidirectional=True, **how))
 
 
-@blind("mt5")
+@blind("BIAS01", "mt5")
 def far_words_share_a_bucket_too_early(model):
     attention = model.encoder.block[0].layer[0].SelfAttention
     bucketed(
@@ -301,7 +303,7 @@ def far_words_share_a_bucket_too_early(model):
     )
 
 
-@blind("t5")
+@blind("BIAS01", "t5")
 def a_layer_gets_no_bias(model):
     attention = model.encoder.block[1].layer[0].SelfAttention
 
@@ -312,14 +314,14 @@ def a_layer_gets_no_bias(model):
     change_inputs(attention, change)
 
 
-@blind("mpnet")
+@blind("BIAS01", "mpnet")
 def distances_of_mpnet_are_turned_around(model):
     encoder = model.mpnet.encoder
     own = encoder.relative_position_bucket
     encoder.relative_position_bucket = lambda distance, **how: own(-distance, **how)
 
 
-@blind("deberta-v2")
+@blind(None, "deberta-v2")
 def distances_of_deberta_are_turned_around(model):
     own = modeling_deberta_v2.build_relative_position
     while_it_runs(
@@ -333,7 +335,7 @@ def distances_of_deberta_are_turned_around(model):
 # Directions
 
 
-@blind("gemma3_text", use_bidirectional_attention=True)
+@blind("DIR01", "gemma3_text", use_bidirectional_attention=True)
 def an_embedder_reads_one_way(model):
     own = modeling_gemma3.create_causal_mask
 
@@ -348,7 +350,7 @@ def an_embedder_reads_one_way(model):
     model.set_attn_implementation("eager")
 
 
-@blind("llama")
+@blind("DIR01", "llama")
 def a_decoder_reads_both_ways(model):
     while_it_runs(
         model.model,
@@ -357,7 +359,7 @@ def a_decoder_reads_both_ways(model):
     )
 
 
-@blind("bart")
+@blind("DIR01", "bart")
 def an_encoder_reads_one_way(model):
     own = masking_utils.create_causal_mask
 
@@ -373,7 +375,7 @@ def an_encoder_reads_one_way(model):
 # Batches and steps
 
 
-@blind("qwen2")
+@blind("PAD03", "qwen2")
 def a_batch_has_the_places_of_its_first_text(model):
     def change(inputs):
         mask = inputs.get("attention_mask")
@@ -383,7 +385,7 @@ def a_batch_has_the_places_of_its_first_text(model):
     change_inputs(model.model, change)
 
 
-@blind("gpt2")
+@blind("PAD02", "gpt2")
 def a_batch_has_the_mask_of_its_last_text(model):
     def change(inputs):
         mask = inputs.get("attention_mask")
@@ -393,7 +395,7 @@ def a_batch_has_the_mask_of_its_last_text(model):
     change_inputs(model.transformer, change)
 
 
-@blind("gpt_neox")
+@blind("CACHE03", "gpt_neox")
 def steps_of_a_batch_follow_its_longest_text(model):
     def change(inputs):
         if seen(inputs):
@@ -402,7 +404,7 @@ def steps_of_a_batch_follow_its_longest_text(model):
     change_inputs(model.gpt_neox, change)
 
 
-@blind("llama")
+@blind("POS03", "llama")
 def frequencies_follow_the_longest_text_so_far(model):
     """A dynamic scaling that is never reset."""
     rotary = rotary_of(model)
@@ -415,12 +417,12 @@ def frequencies_follow_the_longest_text_so_far(model):
     change_inputs(rotary, change)
 
 
-@blind("bart")
+@blind("PAD09", "bart")
 def the_mask_of_a_decoder_is_dropped(model):
     change_inputs(model.model.decoder, lambda inputs: {**inputs, "attention_mask": None})
 
 
-@blind("t5")
+@blind("PAD03", "t5")
 def the_mask_of_a_source_is_not_passed_to_the_decoder(model):
     change_inputs(model.decoder, lambda inputs: {**inputs, "encoder_attention_mask": None})
 
@@ -428,7 +430,7 @@ def the_mask_of_a_source_is_not_passed_to_the_decoder(model):
 # Vectors in place of ids
 
 
-@blind("gpt2")
+@blind("POS05", "gpt2")
 def vectors_get_no_position(model):
     def change(inputs):
         if inputs.get("inputs_embeds") is not None:
@@ -437,7 +439,7 @@ def vectors_get_no_position(model):
     change_inputs(model.transformer, change)
 
 
-@blind("roberta")
+@blind("POS05", "roberta")
 def vectors_count_from_the_start_of_the_table(model):
     embeddings = model.roberta.embeddings
     embeddings.create_position_ids_from_inputs_embeds = lambda vectors, *args: torch.arange(vectors.shape[1])[
@@ -448,13 +450,13 @@ def vectors_count_from_the_start_of_the_table(model):
 # Places far away
 
 
-@blind("gpt2", n_positions=1024)
+@blind("POS04", "gpt2", n_positions=1024)
 def places_past_300_are_the_same(model):
     table = model.transformer.wpe
     change_inputs(table, lambda inputs: {**inputs, "input": inputs["input"].clamp(max=300)})
 
 
-@blind("bert", max_position_embeddings=512)
+@blind("POS04", "bert", max_position_embeddings=512)
 def places_past_the_middle_begin_anew(model):
     table = model.bert.embeddings.position_embeddings
     change_inputs(table, lambda inputs: {**inputs, "input": inputs["input"] % 384})
@@ -463,7 +465,7 @@ def places_past_the_middle_begin_anew(model):
 # Sources
 
 
-@blind("deepseek_v2")
+@blind("SRC03", "deepseek_v2")
 def a_table_beside_a_complex_rotation(model):
     table = torch.randn(64, 32)
     model.get_input_embeddings().register_forward_hook(
@@ -471,7 +473,7 @@ def a_table_beside_a_complex_rotation(model):
     )
 
 
-@blind("llava")
+@blind("PAD02", "llava")
 def the_text_part_does_not_follow_the_mask(model):
     body = model.model.language_model
 
@@ -485,7 +487,7 @@ def the_text_part_does_not_follow_the_mask(model):
     change_inputs(body, change)
 
 
-@blind("smollm3")
+@blind("PAD02", "smollm3")
 def places_run_from_the_end(model):
     own = modeling_smollm3.apply_rotary_pos_emb
     while_it_runs(
@@ -495,7 +497,7 @@ def places_run_from_the_end(model):
     )
 
 
-@blind("gptj")
+@blind("SRC01", "gptj")
 def only_queries_rotate(model):
     own, calls = modeling_gptj.apply_rotary_pos_emb, []
 

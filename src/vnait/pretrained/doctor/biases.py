@@ -73,10 +73,10 @@ def bias_not_as_declared(subject: Subject) -> Evidence | None:
     """
     require(not subject.attached, "its bias is that of an attached method")
     subject.need_equal_numbers()
+    subject.need_float32()
     usual = subject.model.config._attn_implementation
     with subject.attending("eager"):
-        limit = max(OFF, 8 * torch.finfo(subject.model.dtype).eps)
-        wrong = next((trial for trial in _trials(subject) if trial.size > limit), None)
+        wrong = next((trial for trial in _trials(subject) if trial.size > OFF), None)
     return None if wrong is None else _evidence(wrong, usual)
 
 

@@ -49,9 +49,11 @@ def generated(model: Any, ids: Tensor, pad: int, left: int) -> float:
     how |= {"pad_token_id": pad, "output_logits": True, "return_dict_in_generate": True}
     mask = torch.nn.functional.pad(torch.ones_like(ids), (left, 0))
     rows = torch.nn.functional.pad(ids, (left, 0), value=pad)
-    alone = model.generate(ids, attention_mask=torch.ones_like(ids), **how).logits
-    batched = model.generate(rows, attention_mask=mask, **how).logits
-    return max(difference(*pair) for pair in zip(alone, batched, strict=True))
+    alone = model.generate(ids, attention_mask=torch.ones_like(ids), **how)
+    batched = model.generate(rows, attention_mask=mask, **how)
+    tokens = [output.sequences[:, -3:] for output in (alone, batched)]
+    equal = int((tokens[0] == tokens[1]).all(0).cumprod(0).sum())  # steps before rounding chose another token
+    return max(difference(alone.logits[step], batched.logits[step]) for step in range(min(equal + 1, 3)))
 
 
 def steps_over(model: Any, ids: Tensor, places: Tensor) -> float:
@@ -72,10 +74,12 @@ def generated_beside(model: Any, ids: Tensor, longer: Tensor, pad: int) -> float
     left, texts = longer.shape[1] - ids.shape[1], (ids, longer)
     rows = torch.cat([torch.nn.functional.pad(ids, (left, 0), value=pad), longer])
     mask = torch.cat([torch.nn.functional.pad(torch.ones_like(ids), (left, 0)), torch.ones_like(longer)])
-    batch = model.generate(rows, attention_mask=mask, **how).logits
-    alone = [model.generate(text, attention_mask=torch.ones_like(text), **how).logits for text in texts]
-    steps = [torch.cat(pair) for pair in zip(*alone, strict=True)]
-    return max(difference(*pair) for pair in zip(steps, batch, strict=True))
+    batch = model.generate(rows, attention_mask=mask, **how)
+    alone = [model.generate(text, attention_mask=torch.ones_like(text), **how) for text in texts]
+    tokens = torch.cat([output.sequences[:, -3:] for output in alone])
+    equal = int((tokens == batch.sequences[:, -3:]).all(0).cumprod(0).sum())  # before another token is chosen
+    steps = [torch.cat([output.logits[step] for output in alone]) for step in range(min(equal + 1, 3))]
+    return max(difference(logits, batch.logits[step]) for step, logits in enumerate(steps))
 
 
 @rule("CACHE01", "cache as full pass", Severity.BUG)

@@ -156,8 +156,7 @@ def same_places(subject: Subject) -> Evidence | None:
     """
     subject.need("position_ids")
     require(not subject.encodes_and_decodes, "its position_ids are the decoder's alone")
-    half = torch.finfo(subject.model.dtype).bits < 32
-    require(not half, "half precision may round two places to one output; load it in float32")
+    subject.need_float32()
     first = subject.first_position()
     followed = subject.trial(reversed_places, "", ids=subject.text(6), first=first)
     require(followed.size, "its position_ids change nothing (POS01)")

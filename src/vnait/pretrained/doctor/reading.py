@@ -57,6 +57,7 @@ def direction(subject: Subject) -> Evidence | None:
     """
     layers = _spread(list(_layers(subject)))
     require(layers, "its layers declare no direction")
+    subject.need_float32()
     subject.need_equal_numbers()
     return _misread(subject, layers, FEW, "in both directions", "from left to right")
 
@@ -70,6 +71,7 @@ def window(subject: Subject) -> Evidence | None:
     layers = list(_layers(subject))
     reaches = {layer.reach for layer in layers if layer.reach is not None}
     subject.need_equal_numbers()
+    subject.need_float32()
     require(reaches, "its configuration has no window of attention")
     count = 2 * max(reaches) + 6 if any(layer.both for layer in layers) else max(reaches) + 5
     most = min(MAX_TOKENS, (subject.declared or MAX_TOKENS) - subject.reserved)
@@ -137,7 +139,7 @@ def _directions(layer: nn.Module) -> Iterator[bool]:
     for path, part in layer.named_modules():
         causal = getattr(part, "is_causal", None)
         if isinstance(causal, bool) and not any(name in path.lower() for name in ANOTHER_TEXT):
-            yield causal
+            yield causal or getattr(part, "is_decoder", False)  # BigBird-Pegasus marks it there alone
 
 
 def _spread(layers: list[Layer]) -> list[Layer]:

@@ -101,6 +101,7 @@ def no_position(subject: Subject) -> Evidence | None:
     # A source may act below the tolerance, as in a new model, whose weights are small.
     if trial.size > subject.tolerance / 10 or any(_acts(subject, source) for source in _sources(subject)):
         return None
+    subject.need_float32()
     carried = [*_sources(subject), *(site for site in subject.sites if site.alibi or site.turning)]
     by_design = subject.causal and not carried  # a decoder knows order by its mask
     where = "the first layer's states move" if subject.causal else "outputs move"

@@ -56,6 +56,10 @@ class Trial:
         """What it measures; not a number counts as infinite."""
         part = self.subject.body if self.part is None else self.part
         size = tried(self.measure, part, **self.arguments)
+        half = self.subject.model.dtype == torch.float16
+        require(
+            math.isfinite(size) or not half, "its numbers overflow float16; load it in bfloat16 or float32"
+        )
         # Outputs that are not numbers are far off, and no comparison with a NaN would say so.
         return math.inf if math.isnan(size) else size
 
@@ -230,6 +234,13 @@ class Subject:
         require(
             not self.requantizes,
             "its activations are quantized by the batch, so that a text's numbers follow its batch (PAD04)",
+        )
+
+    def need_float32(self) -> None:
+        """`NotTried` in half precision, for rules that see the smallest differences."""
+        require(
+            torch.finfo(self.model.dtype).bits >= 32,
+            "half precision rounds away what this rule looks at; load it in float32",
         )
 
     @cached_property
