@@ -58,13 +58,15 @@ def generated(model: Any, ids: Tensor, pad: int, left: int) -> float:
 
 def steps_over(model: Any, ids: Tensor, places: Tensor) -> float:
     """The same of a text whose last place alone is past the original length, in a step of its own."""
-    mask, output = torch.ones_like(ids), None
+    mask = torch.ones_like(ids)
     whole = model(input_ids=ids, attention_mask=mask, position_ids=places, use_cache=False)[0]
-    for at in (slice(None, -1), slice(-1, None)):
-        cache = None if output is None else output.past_key_values
-        how = {"attention_mask": mask[:, : at.stop], "past_key_values": cache, "use_cache": True}
-        output = model(input_ids=ids[:, at], position_ids=places[:, at], **how)
-    return difference(whole[:, -1:], output[0])
+    parts = {"input_ids": ids, "position_ids": places}
+    before, after = (
+        {name: part[:, at] for name, part in parts.items()} for at in (slice(-1), slice(-1, None))
+    )
+    output = model(**before, attention_mask=mask[:, :-1], use_cache=True)
+    cached = {"past_key_values": output.past_key_values, "use_cache": True}
+    return difference(whole[:, -1:], model(**after, attention_mask=mask, **cached)[0])
 
 
 def generated_beside(model: Any, ids: Tensor, longer: Tensor, pad: int) -> float:

@@ -188,10 +188,12 @@ def _unknown(subject: Subject, acting: list[PositionModule], kind: str) -> Evide
     else:
         measure, arguments["paths"] = reordered_without_tables, [source.path for source in acting]
     trial = subject.trial(measure, SMALLEST, part=subject.model, **arguments)
+    if trial.size <= 10 * subject.rounding:
+        return None
     # New models have small weights: what is left counts beside what order does with the known source.
-    usual = subject.trial(reordered_before, SMALLEST, ids=arguments["ids"], order=order)
-    acts = trial.size > max(10 * subject.rounding, usual.size / 20)
-    if trial.size <= subject.tolerance and not acts:
+    usual = {"ids": arguments["ids"], "order": order}
+    usual_size = subject.trial(reordered_before, SMALLEST, part=subject.model, **usual).size
+    if trial.size <= min(subject.tolerance, usual_size / 20):
         return None
     return trial.evidence(
         f"without {kind}, another order still moves the first layer's states by {trial.size:.2g}",

@@ -26,6 +26,7 @@ from vnait.shared.errors import InputError, first_line
 
 TOLERANCE = 1e-4  # of relative differences in float32; rounding is below 1e-5
 LONG = 256  # tokens of the longest text that most rules read
+MOST_RESERVED = 16  # rows of a position table before the first position, without a padding row
 MOST_ROUNDING = 0.2  # beyond it nothing could be compared
 MAX_TOKENS = 1100  # tokens that any rule really reads; further places are tried by position_ids
 PACKAGE = __name__.rpartition(".")[0]
@@ -211,10 +212,12 @@ class Subject:
     def rounding(self) -> float:
         """How much outputs move if each word vector is changed by its last digit; a few of these at least."""
         ids, eps = self.text(6), torch.finfo(self.model.dtype).eps
-        signs = torch.tensor([1 - 2 * (place % 2) for place in range(ids.shape[1])], device=ids.device)
 
-        def nudged(part: nn.Module, args: Any, vectors: Tensor) -> Tensor:
-            return vectors * (1 + eps * signs[:, None]).to(vectors.dtype)
+        def nudged(part: nn.Module, args: Any, vectors: Any) -> Tensor | None:
+            if not isinstance(vectors, Tensor):  # I-BERT's come with their scale
+                return None
+            signs = torch.arange(vectors.numel(), device=vectors.device).view(vectors.shape) % 2
+            return vectors * (1 + eps * (2 * signs - 1)).to(vectors.dtype)
 
         try:
             table = self.body.get_input_embeddings()
@@ -300,9 +303,9 @@ class Subject:
         tables = [module for module in modules if isinstance(module, nn.Embedding)]
         padding = [table.padding_idx + 1 for table in tables if table.padding_idx is not None]
         declared = getattr(self.body.config, "max_position_embeddings", None)
-        # OPT's table has two rows more than it declares.
+        # OPT's table has two rows more than it declares; tables of other places, as LayoutLM's, have many more.
         surplus = [table.num_embeddings - declared for table in tables if isinstance(declared, int)]
-        return max([0, *padding, *surplus])
+        return max([0, *padding, *(rows for rows in surplus if rows < MOST_RESERVED)])
 
     @cached_property
     def declared(self) -> int | None:
@@ -473,8 +476,13 @@ def tried(run: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
 
 def _of_the_doctor(error: Exception) -> bool:
     """Whether the doctor's code raised it, not a model that it called: by the innermost line of either."""
-    modules = [frame.f_globals.get("__name__", "") for frame, _ in walk_tb(error.__traceback__)]
-    return next(name for name in reversed(modules) if not name.startswith("torch")).startswith(PACKAGE)
+    for frame in reversed([frame for frame, _ in walk_tb(error.__traceback__)]):
+        name = frame.f_globals.get("__name__", "")
+        if frame.f_code.co_name == "_call_impl":  # a module that was called with arguments it does not take
+            return False
+        if not name.startswith("torch"):
+            return bool(name.startswith(PACKAGE))
+    return False
 
 
 def described(error: Exception) -> str:
