@@ -303,7 +303,7 @@ class Subject:
         tables = [module for module in modules if isinstance(module, nn.Embedding)]
         padding = [table.padding_idx + 1 for table in tables if table.padding_idx is not None]
         declared = getattr(self.body.config, "max_position_embeddings", None)
-        # OPT's table has two rows more than it declares; tables of other places, as LayoutLM's, have many more.
+        # OPT's table has two rows more than it declares; LayoutLM's tables of other places have many more.
         surplus = [table.num_embeddings - declared for table in tables if isinstance(declared, int)]
         return max([0, *padding, *(rows for rows in surplus if rows < MOST_RESERVED)])
 
