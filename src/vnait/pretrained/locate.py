@@ -28,6 +28,17 @@ SUPPORTED = (
     "similar models, or describe where its positions are in vnait.pretrained.FAMILIES"
 )
 _TABLE = re.compile(r"(^|_)(wpe|pos|pos_emb\w*|position(s|al)?)(_|$)")
+# Whose `sliding_window` is that of all layers; others without types of layers do not read it.
+WINDOWED = (
+    "ministral3",
+    "mistral",
+    "mixtral",
+    "phi3",
+    "phi4_multimodal",
+    "phimoe",
+    "qwen3_moe",
+    "starcoder2",
+)
 ORDER = [3, 0, 4, 2, 1, 5]  # of six tokens; the last one stays
 _RELATIVE = re.compile(r"relative|distance|rel_")
 
@@ -369,7 +380,7 @@ def reads_both_ways(config: Any) -> bool:
     return both or getattr(config, "is_causal", None) is False
 
 
-def window_of(config: Any, layer: int) -> int | None:
+def window_of(config: Any, layer: int, both: bool = False) -> int | None:
     """How many places before it a token of a layer reads, and after it in a model that reads both ways.
 
     None if the configuration declares no window for it.
@@ -379,14 +390,12 @@ def window_of(config: Any, layer: int) -> int | None:
     7
     """
     kinds = getattr(config, "layer_types", None) or getattr(config, "attention_layers", None)
-    local = kinds is None or kinds[layer] in ("sliding_attention", "local")
+    local = config.model_type in WINDOWED if kinds is None else kinds[layer] in ("sliding_attention", "local")
     width = getattr(config, "sliding_window", None) or getattr(config, "window_size", None)
     if not local or not isinstance(width, int) or not getattr(config, "use_sliding_window", True):
         return None
-    # Encoders count a token's neighbours on each side, and decoders the token itself too.
-    encoder = not getattr(config, "use_bidirectional_attention", None) and hasattr(config, "local_attention")
-    inclusive = encoder or getattr(config, "is_causal", None) is False
-    return width if inclusive else width - 1
+    # In both directions a window is the neighbours on each side; else, and in Gemma's, the token counts too.
+    return width if both and not getattr(config, "use_bidirectional_attention", None) else width - 1
 
 
 def is_causal(owner: PreTrainedModel) -> bool:

@@ -107,7 +107,8 @@ def _layers(subject: Subject) -> Iterator[Layer]:
         for number, (path, layer) in enumerate(_stack(subject, before, owner)):
             directions = set(_directions(layer))
             if both or len(directions) == 1:
-                yield Layer(path, both or directions == {False}, window_of(owner.config, number))
+                reads_both = both or directions == {False}
+                yield Layer(path, reads_both, window_of(owner.config, number, reads_both))
 
 
 def _stack(subject: Subject, path: str, owner: nn.Module) -> list[tuple[str, nn.Module]]:
