@@ -91,18 +91,22 @@ def main() -> None:
             report
             if isinstance(report, str)
             else " ".join(f"{one.code}:{one.severity}" for one in report.findings)
+            + "".join(f" {code} FAILED {error}" for code, error in report.faults.items())
         )
         print(f"{name}\t{seconds:.1f}\t{words}", flush=True)
     seconds = time.process_time() - began
     examined_types = [name for name, report in found.items() if isinstance(report, Report)]
     refused = [name for name, report in found.items() if isinstance(report, str) and report != "not tiny"]
     kinds = "1 type was" if len(examined_types) == 1 else f"{len(examined_types)} types were"
+    rules = sum(len(report.faults) for report in found.values() if isinstance(report, Report))
+    failed = "No rule" if rules == 0 else f"{rules} rules"
     were = "was" if len(refused) == 1 else "were"
     names = f" ({', '.join(refused)})" if refused else ""
     others = len(found) - len(examined_types) - len(refused)
     summary = (
         f"{kinds} examined; {len(refused)} {were} refused{names}, and {others} read something other "
-        f"than text or could not be made tiny. It took {seconds:.0f} s of one core's time."
+        f"than text or could not be made tiny. {failed} failed inside the doctor. It took {seconds:.0f} s of "
+        "one core's time."
     )
     print(summary)
     if options.out:

@@ -2,6 +2,7 @@
 
 import builtins
 import copy
+import dataclasses
 import dis
 import inspect
 import json
@@ -12,7 +13,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from peft import LoraConfig, get_peft_model
+from peft import LoraConfig, PromptTuningConfig, get_peft_model
 from transformers import (
     AutoTokenizer,
     BertModel,
@@ -25,6 +26,7 @@ from transformers import (
 )
 
 import vnait
+from doctor_blind import BLIND
 from doctor_faults import FAULTS
 from doctor_key import FAST, KEY, model_of
 from doctor_survey import enlarge
@@ -33,11 +35,12 @@ from model_types import tiny
 from vnait import TextClassifier, cli
 from vnait.pretrained.doctor import RULES, Report, Severity
 from vnait.pretrained.doctor.rules import MODULES
-from vnait.pretrained.doctor.subject import plain
+from vnait.pretrained.doctor.subject import Subject, plain
 from vnait.pretrained.doctor.tokenizing import tokens_cut
 
 ROOT = Path(__file__).parents[1]
 GOLDEN = ROOT / "tests" / "golden" / "format_7"
+HALVES = [name for name in KEY if name not in ("fnet", "xglm", "m2m_100")]  # which run in float32 alone
 FAMILIES = [pytest.param(name, marks=[] if name in FAST else pytest.mark.long) for name in KEY]
 
 
@@ -66,6 +69,26 @@ def test_a_planted_fault_is_found_by_its_rule(name):
     assert finding.severity == RULES[rule].severity
 
 
+@pytest.mark.parametrize("name", [name for name, (rule, *_) in BLIND.items() if rule])
+def test_a_fault_that_was_planted_blind_is_a_bug(name):
+    rule, healthy, plant = BLIND[name]
+    model = healthy()
+    assert not vnait.doctor(model, rules=[rule]).bugs
+    with torch.no_grad():
+        plant(model)
+    report = vnait.doctor(model, rules=[rule])
+    assert len(report.bugs) == 1 and not report.faults
+
+
+def test_what_the_doctor_misses_is_counted():
+    missed = [name for name, (rule, *_) in BLIND.items() if rule is None]
+    assert missed == ["windows_of_layers_are_exchanged", "distances_of_deberta_are_turned_around"]
+    for _, healthy, plant in (BLIND[name] for name in missed):
+        model = healthy()
+        plant(model)
+        assert vnait.doctor(model).bugs == ()
+
+
 def test_a_source_that_acts_weakly_is_a_position():
     """A new DeBERTa's order moves outputs by 1e-6, since its weights are small."""
     torch.manual_seed(0)
@@ -91,6 +114,7 @@ def test_a_healthy_model_has_the_findings_of_its_code_and_no_bug(family):
     report = vnait.doctor(model_of(family))
     assert report.bugs == ()
     assert codes(report) == KEY[family][0]
+    assert report.faults == {}
     assert len(report.findings) + len(report.kept_rules) + len(report.untried) == len(RULES)
 
 
@@ -188,7 +212,7 @@ def test_places_that_float32_merges_are_no_fault_of_half_precision():
     model = model_of("llama")
     FAULTS["a_rotation_joins_neighbours"][2](model)
     report = vnait.doctor(model)
-    assert [finding.code for finding in report.bugs] == ["POS04"]
+    assert [finding.code for finding in report.bugs] == ["POS04", "ROPE04"]
 
 
 @pytest.mark.parametrize(
@@ -319,6 +343,100 @@ def test_every_reproduction_of_a_decoder_prints_what_was_measured(tmp_path):
     with ThreadPoolExecutor(2) as pool:
         printed = list(pool.map(script, report.findings))
     assert printed == pytest.approx([finding.shown for finding in report.findings], rel=1e-3, abs=1e-6)
+
+
+def test_an_error_inside_a_rule_is_a_fault_of_the_doctor(monkeypatch):
+    def broken(subject):
+        raise KeyError("a slip")
+
+    rule = dataclasses.replace(RULES["PAD01"], examine=broken)
+    monkeypatch.setitem(RULES, "PAD01", rule)
+    report = vnait.doctor(model_of("bert"), rules=["PAD01", "LEN01"])
+    assert codes(report) == {"LEN01"} and report.untried == {}
+    assert report.faults["PAD01"].startswith("KeyError: 'a slip'")
+    assert "1 failed" in report.summary() and "please report it" in report.text()
+    assert report.document()["faults"] == report.faults
+    assert report.sarif()["runs"][0]["invocations"][0]["executionSuccessful"] is False
+
+
+def test_an_error_of_the_model_is_none_of_the_doctor():
+    model = model_of("bert")
+
+    def refuse(part, inputs):
+        assert inputs[0].shape[1] != 3, "three tokens are too many"
+
+    model.bert.embeddings.word_embeddings.register_forward_pre_hook(refuse)
+    report = vnait.doctor(model, rules=["PAD03"])
+    assert report.untried == {"PAD03": "AssertionError: three tokens are too many"} and not report.faults
+
+
+@pytest.mark.parametrize("name", FAST)
+def test_scripts_run_the_part_that_was_measured(name):
+    """Of a model for classes most rules measure the body, which is `model.base_model`."""
+    head = "AutoModelForSequenceClassification" if name in ("bert", "llama") else None
+    model = model_of(name, head=head)
+    subject = Subject(model=model)
+    for part, called in ((None, "model" if subject.body is model else "model.base_model"), (model, "model")):
+        trial = subject.trial(tokens_cut, "", part=part, words=1)
+        assert trial.script().splitlines()[-1].startswith(f"print(tokens_cut({called}, ")
+
+
+def test_classifiers_of_decoders_get_the_sentence_of_transformers():
+    model = model_of("llama", head="AutoModelForSequenceClassification")
+    (finding,) = vnait.doctor(model, rules=["PAD05"]).findings
+    assert finding.severity == Severity.TRAP
+    assert "the last token that is not a padding token" in finding.measured
+    assert "model.base_model" not in finding.reproduction
+    assert "model.base_model" in vnait.doctor(model, rules=["ROPE01"]).findings[0].reproduction
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("name", [pytest.param(name, marks=pytest.mark.long) for name in HALVES])
+def test_half_precision_leaves_healthy_models_healthy(name, dtype):
+    model = model_of(name)
+    buffers = {path: value.clone() for path, value in model.named_buffers()}
+    model.to(dtype)
+    for path, value in buffers.items():  # as `from_pretrained(..., dtype=)` leaves them
+        module, _, key = path.rpartition(".")
+        setattr(model.get_submodule(module), key, value)
+    report = vnait.doctor(model)
+    assert report.bugs == () and report.faults == {}
+
+
+def test_places_are_not_compared_in_half_precision():
+    report = vnait.doctor(model_of("gpt_neox").bfloat16(), rules=["POS04"])
+    assert "load it in float32" in report.untried["POS04"]
+
+
+@pytest.mark.filterwarnings("ignore")  # PyTorch's, of its own quantization
+@pytest.mark.parametrize("name", ["bert", "llama"])
+def test_a_quantized_model_has_no_bug_and_rules_that_compare_are_named(name):
+    model = torch.ao.quantization.quantize_dynamic(model_of(name), {torch.nn.Linear})
+    report = vnait.doctor(model)
+    assert report.bugs == () and report.faults == {}
+    limits = [finding.code for finding in report.findings if finding.severity == Severity.LIMIT]
+    assert "PAD04" in limits
+    assert "numbers follow its batch" in report.untried["PAD03"]
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_soft_prompt_is_examined_as_it_is_attached():
+    prompt = PromptTuningConfig(task_type="CAUSAL_LM", num_virtual_tokens=3)
+    report = vnait.doctor(
+        get_peft_model(model_of("llama"), prompt), rules=["PAD01", "PAD02", "PAD03", "CACHE02", "CACHE03"]
+    )
+    assert report.model == "PeftModelForCausalLM" and report.faults == {}
+    assert codes(report) == {"PAD01", "PAD02", "CACHE02", "CACHE03"}
+    assert "Prompted(...)" in report.findings[0].reproduction
+    prompt = PromptTuningConfig(task_type="SEQ_CLS", num_virtual_tokens=3)
+    classifier = get_peft_model(model_of("bert", head="AutoModelForSequenceClassification"), prompt)
+    with pytest.raises(vnait.InputError, match="no output per token"):
+        vnait.doctor(classifier)
+
+
+def test_vectors_in_place_of_ids_lose_position_in_esm():
+    sizes = {"type": "esm", "position_embedding_type": "absolute", "token_dropout": False}
+    assert codes(vnait.doctor(model_of("roberta", **sizes), rules=["POS05"])) == {"POS05"}
 
 
 def globals_of(code: types.CodeType) -> set[str]:

@@ -24,6 +24,7 @@ from vnait.shared.errors import InputError
 Bias = Float[Tensor, "B H T TK"]
 ATTENTION_INPUTS = "vnait"  # keyword that carries `AttentionInputs` from the model to its attention modules
 ENCODER_STATES = "encoder_hidden_states", "cross_attention_states"  # names of an encoder's states in layers
+MOVING = {"dynamic", "longrope"}  # scalings of rotations whose frequencies depend on the text's length
 ROTARY = "vnait_rotary"  # keyword that carries angles, and name of the attention that rotates by them
 
 
@@ -123,12 +124,37 @@ class DifferentiableRotary(nn.Module):
         positions = kwargs.get("position_ids", args[1] if len(args) > 1 else None)
         if positions is None or not positions.is_floating_point():  # also if a checkpoint is computed again
             check_reading("the model's rotation")
+        length = original_length(self.rotary)
+        if length is not None and positions is not None and positions.max() >= length:
+            raise InputError(
+                f"the frequencies of this model's rotation follow the longest text of a call past {length} "
+                "tokens, so that results with a cache and beside other texts would differ; cut texts at "
+                f"{length} tokens, or load it with other rope_parameters, such as yarn."
+            )
         forward = type(self.rotary).forward
         return getattr(forward, "__wrapped__", forward)(self.rotary, *args, **kwargs)
 
     def original(self, learned: bool = True) -> nn.Module:
         """The module without the wrapper."""
         return self.rotary
+
+
+def original_length(rotary: Any) -> int | None:
+    """The length past which frequencies follow the longest place of a call; None if they never do.
+
+    >>> original_length(nn.Identity()) is None
+    True
+    """
+    kinds = getattr(rotary, "rope_type", "default")
+    moving = MOVING & (set(kinds.values()) if isinstance(kinds, dict) else {kinds})
+    if not moving:
+        return None
+    parameters = rotary.config.rope_parameters
+    layers = [layer for layer in parameters.values() if isinstance(layer, dict)]
+    declared = [layer.get("original_max_position_embeddings") for layer in (parameters, *layers)]
+    built = getattr(rotary, "original_max_seq_len", None)
+    lengths = declared if "longrope" in moving else [built]
+    return min((int(length) for length in lengths if length), default=built)
 
 
 class AttentionInputs(NamedTuple):

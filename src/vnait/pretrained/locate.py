@@ -28,6 +28,18 @@ SUPPORTED = (
     "similar models, or describe where its positions are in vnait.pretrained.FAMILIES"
 )
 _TABLE = re.compile(r"(^|_)(wpe|pos|pos_emb\w*|position(s|al)?)(_|$)")
+# Whose `sliding_window` is that of all layers; others without types of layers do not read it.
+WINDOWED = (
+    "ministral3",
+    "mistral",
+    "mixtral",
+    "phi3",
+    "phi4_multimodal",
+    "phimoe",
+    "qwen3_moe",
+    "starcoder2",
+)
+ORDER = [3, 0, 4, 2, 1, 5]  # of six tokens; the last one stays
 _RELATIVE = re.compile(r"relative|distance|rel_")
 
 
@@ -178,6 +190,11 @@ def find_sites(model: nn.Module) -> tuple[Site, ...]:
     return tuple(sites)
 
 
+def rotaries_of(owner: nn.Module) -> list[Submodule]:
+    """The modules that compute cosines and sines of places."""
+    return [part for part in _submodules(owner) if _is_rotary(part.module)]
+
+
 def _site(path: str, owner: PreTrainedModel) -> Site:
     parts = list(_submodules(owner))
     family = FAMILIES.get(owner.config.model_type)
@@ -311,9 +328,24 @@ def probe(owner: PreTrainedModel, rows: int, length: int) -> Tensor:
 
 
 def shuffled(owner: PreTrainedModel, read: Tensor) -> Tensor:
-    """The first text of 6 tokens, or the images, with tokens in another order; the last stays."""
+    """The first text of 6 tokens, or the images, with tokens in another order; the last stays.
+
+    Within the window of the first layer: what enters it shows the order of the tokens by itself.
+    """
     patches = patches_of(owner)
-    return read[:, [3, 0, 4, 2, 1, 5]] if patches is None else permuted(read, patches)
+    return read[:, order_within(window_of(owner.config, 0))] if patches is None else permuted(read, patches)
+
+
+def order_within(window: int | None) -> list[int]:
+    """Another order of six tokens that leaves in the last one's window the tokens that are there.
+
+    >>> order_within(None), order_within(3)
+    ([3, 0, 4, 2, 1, 5], [0, 1, 4, 3, 2, 5])
+    """
+    if window is None or window >= len(ORDER) - 1:
+        return ORDER
+    last = len(ORDER) - 1
+    return [*range(last - window), *reversed(range(last - window, last)), last]
 
 
 def last_states(owner: PreTrainedModel, read: Tensor, **inputs: Any) -> Float[Tensor, "B T D"]:
@@ -335,6 +367,35 @@ def last_states(owner: PreTrainedModel, read: Tensor, **inputs: Any) -> Float[Te
                 f"({type(error).__name__}: {error}); take one of {SUPPORTED}."
             ) from error
         return states
+
+
+def reads_both_ways(config: Any) -> bool:
+    """Whether the configuration of a decoder's body has it read in both directions.
+
+    >>> from transformers import LlamaConfig
+    >>> reads_both_ways(LlamaConfig(is_causal=False)), reads_both_ways(LlamaConfig())
+    (True, False)
+    """
+    both = getattr(config, "use_bidirectional_attention", None) in (True, "all")
+    return both or getattr(config, "is_causal", None) is False
+
+
+def window_of(config: Any, layer: int, both: bool = False) -> int | None:
+    """How many places before it a token of a layer reads, and after it in a model that reads both ways.
+
+    None if the configuration declares no window for it.
+
+    >>> from transformers import MistralConfig
+    >>> window_of(MistralConfig(sliding_window=8), 0)
+    7
+    """
+    kinds = getattr(config, "layer_types", None) or getattr(config, "attention_layers", None)
+    local = config.model_type in WINDOWED if kinds is None else kinds[layer] in ("sliding_attention", "local")
+    width = getattr(config, "sliding_window", None) or getattr(config, "window_size", None)
+    if not local or not isinstance(width, int) or not getattr(config, "use_sliding_window", True):
+        return None
+    # In both directions a window is the neighbours on each side; else, and in Gemma's, the token counts too.
+    return width if both and not getattr(config, "use_bidirectional_attention", None) else width - 1
 
 
 def is_causal(owner: PreTrainedModel) -> bool:

@@ -41,6 +41,7 @@ from vnait.pretrained.layers import (
     DifferentiableRotary,
     SilencedTable,
     WithoutPosition,
+    original_length,
     parent_of,
     pre_attention,
     pre_cross_attention,
@@ -370,6 +371,7 @@ def _probe_states(site: Site) -> Float[Tensor, "N D"]:
     limits = [length // 2 + 1 for length in lengths if length < 256]
     if site.turning or site.rotaries:  # a dynamic rotation keeps the frequencies of its longest text
         limits += [getattr(site.owner.config, "max_position_embeddings", None) or 128]
+        limits += [length for part in site.rotaries if (length := original_length(part.module))]
     ids = probe_ids(site.owner, 2, min([128, *limits]))
     mask = torch.ones_like(ids)
     mask[1, ids.shape[1] // 2 + 1 :] = 0

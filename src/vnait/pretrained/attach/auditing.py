@@ -11,7 +11,7 @@ from vnait.positions.method import described
 from vnait.pretrained.attach.attached import attached_to
 from vnait.pretrained.attach.cross_attention import CROSS_ATTENTION
 from vnait.pretrained.layers import DifferentiableRotary, SilencedTable
-from vnait.pretrained.locate import Site, find_sites, is_causal, last_states, probe, shuffled
+from vnait.pretrained.locate import Site, find_sites, is_causal, last_states, probe, shuffled, window_of
 from vnait.shared.errors import InputError
 
 
@@ -96,8 +96,9 @@ def leftover_of(owner: PreTrainedModel) -> float:
     """`Audit.leftover` of one side."""
     first = probe(owner, 1, 6)
     second = shuffled(owner, first)
-    causal = is_causal(owner)
-    with disabled(owner), _first_layer_only(owner) if causal else nullcontext():
+    # Deeper layers know the order by what each token could see.
+    limited = is_causal(owner) or window_of(owner.config, 0) is not None
+    with disabled(owner), _first_layer_only(owner) if limited else nullcontext():
         before, after = (last_states(owner, read)[0, -1] for read in (first, second))
     return float((before - after).abs().max() / before.abs().max().clamp(min=1e-30))
 

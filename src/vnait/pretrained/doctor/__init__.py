@@ -15,7 +15,7 @@ from vnait.pretrained.doctor.loading import check_readable, subject_of
 from vnait.pretrained.doctor.report import Report
 from vnait.pretrained.doctor.rule import Evidence, Finding, NotTried, Rule, Severity, finding, rule
 from vnait.pretrained.doctor.rules import RULES
-from vnait.pretrained.doctor.subject import Subject
+from vnait.pretrained.doctor.subject import Subject, described
 from vnait.shared.errors import InputError, did_you_mean
 from vnait.shared.quiet import logger_at, no_bars, no_logs
 from vnait.shared.randomness import evaluating, preserved_generators
@@ -63,25 +63,30 @@ def doctor(
             preserved_generators(),
         ):
             check_readable(subject)
-            outcomes: dict[str, Evidence | NotTried | None] = {}
+            outcomes: dict[str, Evidence | Exception | None] = {}
             for number, tried in enumerate(chosen):
                 if callback is not None:
                     callback(number, len(chosen), tried.code)
                 try:
                     outcomes[tried.code] = tried.examine(subject)
-                except NotTried as reason:
+                except Exception as reason:  # a rule may raise anything, and the others go on
                     outcomes[tried.code] = reason
     findings = [
         finding(RULES[code], outcome) for code, outcome in outcomes.items() if isinstance(outcome, Evidence)
     ]
     order = list(Severity)
     return Report(
-        model=type(subject.model).__name__,
+        model=subject.name,
         source=subject.source,
         rules=tuple(chosen),
         findings=tuple(sorted(findings, key=lambda finding: order.index(finding.severity))),
         kept_rules=tuple(code for code, outcome in outcomes.items() if outcome is None),
         untried={code: str(outcome) for code, outcome in outcomes.items() if isinstance(outcome, NotTried)},
+        faults={
+            code: described(outcome)
+            for code, outcome in outcomes.items()
+            if isinstance(outcome, Exception) and not isinstance(outcome, NotTried)
+        },
     )
 
 

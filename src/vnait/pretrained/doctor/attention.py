@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 from unittest.mock import patch
 
 import torch
 from torch import Tensor
 
-from vnait.pretrained.doctor.rule import Evidence, NotTried, Severity, require, rule
+from vnait.pretrained.doctor.rule import Evidence, Severity, require, rule
 from vnait.pretrained.doctor.subject import Subject, Trial
 from vnait.shared.errors import plural
 
 SDPA = "torch.nn.functional.scaled_dot_product_attention"
+# Their layers of full attention have no rotation, in a model that has windows.
+GLOBAL_WITHOUT = ("cohere2", "cohere2_moe", "exaone4", "exaone4_5_text", "exaone_moe", "afmoe")
 REPEATS = 6  # of one token: all places attend to equal values, so each layer gets equal states everywhere
 
 
@@ -36,12 +37,25 @@ def rotated_otherwise(
     return float((states * turns[:, :1] - states[:, :1] * turns).abs().max())
 
 
+def turned(model: Any, ids: Tensor, layer: int) -> float:
+    """How far queries and keys of one token repeated are from those of its first place."""
+    from unittest.mock import patch  # here, since the function is shown as a script
+
+    model.set_attn_implementation("sdpa")
+    attend = torch.nn.functional.scaled_dot_product_attention
+    with patch("torch.nn.functional.scaled_dot_product_attention", wraps=attend) as calls:
+        model(input_ids=ids)
+    heads = [part[0].float() for part in calls.call_args_list[layer].args[:2]]
+    return max(float((x - x[:, :1]).abs().max() / x.abs().max()) for x in heads)
+
+
 @rule("ROPE03", "rotation not as applied", Severity.BUG)
 def not_as_applied(subject: Subject) -> Evidence | None:
     """Queries or keys of a layer are not rotated by the angles of the model's rotation.
 
     Advice: compare these layers' attention with transformers' own: its code, or a patch of it, is wrong.
     """
+    require(not subject.alibi, "it has ALiBi, beside which its rotation is idle by design")
     ids = subject.text(1).expand(1, REPEATS)
     ways = []
     for path, name, others in subject.rotations():
@@ -51,16 +65,48 @@ def not_as_applied(subject: Subject) -> Evidence | None:
                 subject.trial(rotated_otherwise, f"{REPEATS} tokens", part=subject.model, **arguments)
             )
     require(not subject.encodes_and_decodes, "which layers are the decoder's is not known")
-    require(
-        not any(hasattr(site.owner, "vnait") for site in subject.sites),
-        "its rotation is that of an attached method",
-    )
-    with _sdpa(subject):
+    require(not subject.attached, "its rotation is that of an attached method")
+    with subject.attending("sdpa"):
+        if evidence := _without_rotation(subject, ids):
+            return evidence
         for kind, layers in _layers(subject, ids).items():
             fitting = [way for way in ways if kind is None or way.arguments.get("layer_type", kind) == kind]
             if fitting and (evidence := _examined(layers, fitting, subject.tolerance)):
                 return evidence
     return None
+
+
+def _without_rotation(subject: Subject, ids: Tensor) -> Evidence | None:
+    """Evidence of layers that rotate, and are declared not to."""
+    config = subject.model.config.get_text_config()
+    declared = declared_rotations(config)
+    layers = [layer for layer, rotates in enumerate(declared) if not rotates]
+    calls = _calls(subject, ids) if layers else []
+    if len(calls) != len(declared):
+        return None
+    equal = [layer for layer in layers if _same(calls[layer][2], subject.tolerance)]
+    trials = [
+        subject.trial(turned, f"{REPEATS} tokens", part=subject.model, ids=ids, layer=layer)
+        for layer in equal
+    ]
+    wrong = [trial for trial in trials if trial.size > subject.tolerance]
+    if not wrong:
+        return None
+    return wrong[0].evidence(
+        f"queries or keys of {plural(len(wrong), 'layer')} of {len(layers)} that are declared to have no "
+        f"rotation (first {wrong[0].arguments['layer']}, counted from 0) move by {wrong[0].size:.2g}"
+    )
+
+
+def declared_rotations(config: Any) -> list[bool]:
+    """Which layers rotate, as far as the configuration declares layers that do not."""
+    rotates = getattr(config, "no_rope_layers", None)
+    if rotates:
+        return [bool(layer) for layer in rotates]  # 1 for those that do
+    kinds = getattr(config, "layer_types", None) or []
+    if config.model_type in GLOBAL_WITHOUT and getattr(config, "sliding_window", None):
+        return [kind != "full_attention" for kind in kinds]
+    return [True] * len(kinds)
 
 
 def _examined(layers: list[int], ways: list[Trial], tolerance: float) -> Evidence | None:
@@ -86,11 +132,9 @@ def _layers(subject: Subject, ids: Tensor) -> dict[str | None, list[int]]:
     Left out are layers that get unequal states, as behind a recurrence; those that the configuration leaves
     without a rotation; and types of layers in which nothing is rotated while others are.
     """
-    with patch(SDPA, wraps=torch.nn.functional.scaled_dot_product_attention) as attend:
-        subject.call(subject.model, input_ids=ids)
-    calls = [[states[0] for states in call.args[:3]] for call in attend.call_args_list]
+    calls = _calls(subject, ids)
     config = subject.model.config.get_text_config()
-    rotates, kinds = (getattr(config, name, None) or [] for name in ("no_rope_layers", "layer_types"))
+    rotates, kinds = declared_rotations(config), getattr(config, "layer_types", None) or []
     equal: dict[str | None, list[int]] = defaultdict(list)  # whose values are the same at all places
     for layer, (_, _, value) in enumerate(calls):
         declared = rotates[layer] if len(rotates) == len(calls) else True
@@ -103,6 +147,13 @@ def _layers(subject: Subject, ids: Tensor) -> dict[str | None, list[int]]:
         if not all(_same(state, subject.tolerance) for layer in layers for state in calls[layer])
     }
     return turned or equal
+
+
+def _calls(subject: Subject, ids: Tensor) -> list[list[Tensor]]:
+    """Queries, keys and values (H, T, K) of every layer of PyTorch's attention."""
+    with patch(SDPA, wraps=torch.nn.functional.scaled_dot_product_attention) as attend:
+        subject.call(subject.model, input_ids=ids)
+    return [[states[0] for states in call.args[:3]] for call in attend.call_args_list]
 
 
 def _same(states: Tensor, tolerance: float) -> bool:
@@ -122,18 +173,3 @@ def _layouts(half: int) -> Iterator[dict[str, Any]]:
         for turn in (slice(0, half), slice(0, width, 2)):
             yield {"pairs": pairs, "turn": turn}
             yield {"pairs": pairs[::-1], "turn": turn}  # rotated to the other side, as nanochat's
-
-
-@contextmanager
-def _sdpa(subject: Subject) -> Iterator[None]:
-    """Attention by PyTorch's function, whatever it was before, and is again after."""
-    model = subject.model
-    before = model.config._attn_implementation
-    try:
-        model.set_attn_implementation("sdpa")
-    except ValueError as error:
-        raise NotTried("it has no attention by PyTorch's function") from error
-    try:
-        yield
-    finally:
-        model.set_attn_implementation(before)

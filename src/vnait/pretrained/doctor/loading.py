@@ -11,6 +11,7 @@ import transformers
 from torch import nn
 from transformers import AutoConfig, AutoModel, AutoTokenizer, PreTrainedModel
 
+from vnait.pretrained.doctor.prompts import Prompted
 from vnait.pretrained.doctor.rule import NotTried
 from vnait.pretrained.doctor.subject import Subject
 from vnait.pretrained.loading import auto_classes, from_pretrained
@@ -57,10 +58,30 @@ def _of_object(model: Any, tokenizer: Any) -> Subject:
     inner = next((part for part in model.modules() if isinstance(part, PreTrainedModel)), None)
     if inner is None:
         raise InputError(f"{type(model).__name__} has no model of transformers in it; give one of those.")
+    if getattr(getattr(model, "active_peft_config", None), "is_prompt_learning", False):
+        return _prompted(model, tokenizer)
     return Subject(
         model=inner,
         tokenizer=getattr(model, "tokenizer", None) if tokenizer is None else tokenizer,
         setup=(f"model = ...  # the {type(inner).__name__} that was examined",),
+        tokenizer_setup=("tokenizer = ...  # its tokenizer",),
+    )
+
+
+def _prompted(model: Any, tokenizer: Any) -> Subject:
+    """A model of peft with its prompt, without the outputs of the prompt's tokens."""
+    if model.active_peft_config.task_type == "SEQ_CLS":
+        raise InputError(
+            f"{type(model).__name__} has a prompt, and no output per token with it; give its "
+            "get_base_model(), which is examined without the prompt."
+        )
+    return Subject(
+        model=Prompted(model),
+        tokenizer=tokenizer,
+        setup=(
+            "from vnait.pretrained.doctor.prompts import Prompted",
+            f"model = Prompted(...)  # the {type(model).__name__} that was examined",
+        ),
         tokenizer_setup=("tokenizer = ...  # its tokenizer",),
     )
 

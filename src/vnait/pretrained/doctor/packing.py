@@ -68,13 +68,25 @@ def in_blocks(subject: Subject) -> Evidence | None:
     Advice: do not pack texts for this model: run each in a row of its own.
     """
     subject.need("attention_mask")
+    _need_places(subject)
+    ids = subject.text(2)
+    mask = torch.zeros(1, 1, 2, 2, device=ids.device, dtype=subject.model.dtype)
+    shapes = [
+        subject.call(subject.body, input_ids=ids, **how)[0].shape for how in ({}, {"attention_mask": mask})
+    ]
+    require(shapes[0] == shapes[1], "it takes no mask (1, 1, T, T)")
     return _leak(subject, packed_in_blocks, causal=subject.causal)
+
+
+def _need_places(subject: Subject) -> None:
+    """`NotTried` unless it takes position_ids of one text."""
+    subject.need("position_ids")
+    require(not subject.encodes_and_decodes, "its positions are those of two texts")
 
 
 def _leak(subject: Subject, measure: Measure, *, mask: bool = False, **more: Any) -> Evidence | None:
     """Pairs of texts in one row, of which the second one reads the first; `mask`: with a mask of ones."""
-    subject.need("position_ids")
-    require(not subject.encodes_and_decodes, "its positions are those of two texts")
+    _need_places(subject)
     first, trials = subject.first_position(), []
     for start, count in SIZES:
         ids = torch.cat([subject.text(start), subject.text(count, row=1)], 1)

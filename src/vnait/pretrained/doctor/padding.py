@@ -1,5 +1,6 @@
 """Rules of padding: what stands beside a text must not change it."""
 
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -11,6 +12,14 @@ from vnait.shared.errors import plural
 
 SIZES = ((1, 1), (2, 1), (2, 3), (6, 1), (6, 5))  # tokens, places of padding
 MOVE = "outputs of real tokens move"
+LAST_TOKEN = (
+    "If a `pad_token_id` is defined in the configuration, it finds the last token that is not a padding "
+    "token in each row."
+)
+MOVING_ADVICE = (
+    "keep texts within the original length, or read them alone, without a cache and with a model just "
+    "loaded: the frequencies follow the longest place of a call"
+)
 
 
 def padded(model: Any, ids: Tensor, pad: int, left: int, right: int, **more: Any) -> float:
@@ -70,6 +79,49 @@ def together(model: Any, ids: Tensor, **more: Any) -> float:
     return difference(torch.cat(rows), batch)
 
 
+def beside(model: Any, texts: list[Tensor], pad: int, left: bool, first: int | None, **more: Any) -> float:
+    """How much the outputs of texts of unequal length differ between one padded batch and each alone."""
+    longest = max(ids.shape[1] for ids in texts)
+    pads = [(longest - ids.shape[1], 0) if left else (0, longest - ids.shape[1]) for ids in texts]
+    rows, mask = (
+        torch.cat([torch.nn.functional.pad(x, size, value=fill) for x, size in zip(some, pads, strict=True)])
+        for some, fill in ((texts, pad), ([torch.ones_like(ids) for ids in texts], 0))
+    )
+    every = {name: value.expand(len(texts), -1) for name, value in more.items()}
+    every |= {} if first is None else {"position_ids": (mask.cumsum(-1) - 1).clamp(min=0) + first}
+    batch = model(input_ids=rows, attention_mask=mask, **every)[0]
+    alone = [model(input_ids=ids, attention_mask=torch.ones_like(ids), **more)[0] for ids in texts]
+    sizes = [slice(-x.shape[1], None) if left else slice(x.shape[1]) for x in alone]
+    return max(difference(x, batch[k : k + 1, sizes[k]]) for k, x in enumerate(alone))
+
+
+def padded_prompt(model: Any, ids: Tensor, prompt: Tensor, pad: int, left: int) -> float:
+    """How much the outputs of a decoder's prompt change if it is padded on the left, with a mask."""
+    mask = torch.nn.functional.pad(torch.ones_like(prompt), (left, 0))
+    rows = torch.nn.functional.pad(prompt, (left, 0), value=pad)
+    alone = model(input_ids=ids, decoder_input_ids=prompt)[0]
+    return difference(
+        alone, model(input_ids=ids, decoder_input_ids=rows, decoder_attention_mask=mask)[0][:, left:]
+    )
+
+
+def refilled_prompt(model: Any, ids: Tensor, prompt: Tensor, pad: int, left: int) -> float:
+    """How much they change if the masked places have another id than padding."""
+    mask = torch.nn.functional.pad(torch.ones_like(prompt), (left, 0))
+    rows = [torch.nn.functional.pad(prompt, (left, 0), value=fill) for fill in (pad, int(ids[0, 0]))]
+    inputs = {"input_ids": ids, "decoder_attention_mask": mask}
+    first, second = (model(decoder_input_ids=row, **inputs)[0][:, left:] for row in rows)
+    return difference(first, second)
+
+
+def beside_far(model: Any, ids: Tensor, places: Tensor, far: Tensor) -> float:
+    """How much a text's outputs change beside one whose last place is far away, at the same length."""
+    mask, both = torch.ones_like(ids), torch.cat([places, far])
+    alone = model(input_ids=ids, attention_mask=mask, position_ids=places)[0]
+    rows = {"input_ids": ids.expand(2, -1), "attention_mask": mask.expand(2, -1), "position_ids": both}
+    return difference(alone, model(**rows)[0][:1])
+
+
 @rule("PAD01", "left padding", Severity.TRAP)
 def left_padding(subject: Subject) -> Evidence | None:
     """A text that is padded on the left, with a mask alone, gets other positions than unpadded.
@@ -91,6 +143,7 @@ def left_padding_with_positions(subject: Subject) -> Evidence | None:
     subject.need("position_ids")
     require(not subject.encodes_and_decodes, "its positions are those of two texts")
     trials = _trials(subject, padded_at, before=True, first=subject.first_position())
+    trials += _unequal(subject, left=True, first=subject.first_position())
     return subject.first_over(trials, MOVE, severity=_severity(subject))
 
 
@@ -101,7 +154,21 @@ def right_padding(subject: Subject) -> Evidence | None:
     Advice: run texts of one length together, without padding, and report it.
     """
     subject.need("attention_mask")
-    return _on_the_right(subject, padded)
+    return _on_the_right(subject, padded, _unequal(subject, left=False, first=None)) or _past_the_original(
+        subject
+    )
+
+
+def _past_the_original(subject: Subject) -> Evidence | None:
+    """A text beside one that is longer than a moving rotation's original length."""
+    if subject.original_length is None or not subject.accepts("position_ids"):
+        return None
+    half, twice = (subject.spread(at) for at in (subject.original_length // 2, 2 * subject.original_length))
+    arguments = {"ids": subject.text(half.shape[1]), "places": half, "far": twice}
+    smallest = f"{half.shape[1]} tokens beside places past {subject.original_length}"
+    with subject.resetting():
+        trial = subject.trial(beside_far, smallest, **arguments)
+        return subject.first_over([trial], MOVE, severity=Severity.TRAP, advice=MOVING_ADVICE)
 
 
 @rule("PAD04", "batched as alone", Severity.BUG)
@@ -114,7 +181,15 @@ def batched(subject: Subject) -> Evidence | None:
     for count, size in ((2, 1), (2, 4), (3, 6)):
         ids = torch.cat([subject.text(size, row) for row in range(count)])
         trials.append(subject.trial(together, f"{count} texts of {size} tokens", ids=ids, **subject.more))
-    return subject.first_over(trials, "outputs move", parts=subject.parts)
+    if not subject.requantizes:
+        return subject.first_over(trials, "outputs move", parts=subject.parts)
+    return subject.first_over(
+        trials,
+        "its activations are quantized by the batch, and outputs move",
+        severity=Severity.LIMIT,
+        advice="read texts alone, or in the same batches, if their numbers must repeat",
+        quantized=True,
+    )
 
 
 @rule("PAD05", "masked places", Severity.BUG)
@@ -124,7 +199,18 @@ def masked_places(subject: Subject) -> Evidence | None:
     Advice: fill masked places with the padding id, and report it: the mask is not followed everywhere.
     """
     subject.need("attention_mask")
-    return _on_the_right(subject, refilled)
+    evidence = _on_the_right(subject, refilled)
+    by_last = (
+        evidence is not None and subject.causal and _on_the_right(subject, refilled, whole=False) is None
+    )
+    if evidence is None or not by_last:
+        return evidence
+    return replace(
+        evidence,
+        severity=Severity.TRAP,
+        measured=f"{evidence.measured}; transformers documents: {LAST_TOKEN!r}",
+        advice="fill masked places with config.pad_token_id, as its tokenizer does",
+    )
 
 
 @rule("PAD06", "positions from ids", Severity.TRAP)
@@ -148,13 +234,69 @@ def no_mask(subject: Subject) -> Evidence | None:
 
     Advice: always pass the attention_mask of the tokenizer.
     """
-    return subject.first_over(_trials(subject, unmasked), MOVE, parts=subject.parts)
+    evidence = subject.first_over(_trials(subject, unmasked), MOVE, parts=subject.parts)
+    if evidence is None or subject.accepts("attention_mask"):
+        return evidence
+    advice = "read texts alone, or in batches of one length: it takes no attention_mask"
+    return replace(evidence, severity=Severity.LIMIT, advice=advice)
 
 
-def _on_the_right(subject: Subject, measure: Measure) -> Evidence | None:
-    """A text that padding on the right changes."""
-    trials = _trials(subject, measure, left=0)
-    return subject.first_over(trials, MOVE, parts=subject.parts, severity=_severity(subject))
+@rule("PAD08", "left padding of a prompt", Severity.TRAP)
+def left_padded_prompt(subject: Subject) -> Evidence | None:
+    """A decoder's prompt that is padded on the left, with a mask, gets other positions than unpadded.
+
+    Advice: pad decoder_input_ids on the right, or generate from prompts of one length together.
+    """
+    return subject.first_over(_prompts(subject, padded_prompt), MOVE)
+
+
+@rule("PAD09", "masked places of a prompt", Severity.BUG)
+def masked_places_of_prompt(subject: Subject) -> Evidence | None:
+    """What stands at masked places before a decoder's prompt changes its outputs.
+
+    Advice: generate from prompts of one length together, and report it: the mask is not followed.
+    """
+    evidence = subject.first_over(_prompts(subject, refilled_prompt), MOVE)
+    # Where padding itself moves nothing, the mask is followed, and positions count ids, as M2M100's.
+    by_ids = evidence is not None and not subject.first_over(_prompts(subject, padded_prompt), MOVE)
+    advice = "fill masked places with config.pad_token_id: positions count ids that are not padding"
+    return replace(evidence, severity=Severity.TRAP, advice=advice) if evidence and by_ids else evidence
+
+
+def _prompts(subject: Subject, measure: Measure) -> list[Trial]:
+    """Prompts of a decoder, padded on the left."""
+    require(subject.encodes_and_decodes, "it has no decoder beside an encoder")
+    subject.need("decoder_attention_mask")
+    trials = []
+    for count, left in ((1, 1), (3, 2), (4, 5)):
+        smallest = f"a prompt of {plural(count, 'token')}, {plural(left, 'place')} of padding before it"
+        arguments = {
+            "ids": subject.text(4),
+            "prompt": subject.text(count, row=7),
+            "pad": subject.pad,
+            "left": left,
+        }
+        trials.append(subject.trial(measure, smallest, **arguments))
+    return trials
+
+
+def _unequal(subject: Subject, *, left: bool, first: int | None) -> list[Trial]:
+    """Texts of unequal length in one batch, in both orders."""
+    texts = [subject.text(2, row=1), subject.text(5)]
+    arguments = {"pad": subject.pad, "left": left, "first": first, **subject.more}
+    return [
+        subject.trial(beside, "texts of 2 and 5 tokens in one batch", texts=some, **arguments)
+        for some in (texts, texts[::-1])
+    ]
+
+
+def _on_the_right(
+    subject: Subject, measure: Measure, others: list[Trial] | None = None, *, whole: bool = True
+) -> Evidence | None:
+    """A text that padding on the right changes; `whole`: also by outputs of the whole model."""
+    trials = [*_trials(subject, measure, left=0), *(others or ())]
+    parts = subject.parts if whole else (subject.body,)
+    return subject.first_over(trials, MOVE, parts=parts, severity=_severity(subject))
 
 
 def _severity(subject: Subject) -> Severity | None:

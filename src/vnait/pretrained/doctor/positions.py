@@ -1,5 +1,6 @@
 """Rules of `position_ids`: they are followed, they count from where the model counts, and calls are apart."""
 
+from bisect import bisect_left
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any
@@ -7,6 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from vnait.pretrained.doctor.padding import MOVING_ADVICE
 from vnait.pretrained.doctor.rule import Evidence, NotTried, Severity, require, rule
 from vnait.pretrained.doctor.subject import Subject, difference, restated
 from vnait.shared.errors import plural
@@ -22,11 +24,10 @@ def reversed_places(model: Any, ids: Tensor, first: int, **more: Any) -> float:
     )
 
 
-def alike(model: Any, ids: Tensor, count: int, first: int) -> int:
-    """How many of the first `count` positions of a second token give it the same output as another."""
-    places = torch.arange(count).to(ids.device)[:, None]
-    places = torch.cat([places * 0, places], 1) + first
-    rows = ids.expand(count, -1)
+def alike(model: Any, ids: Tensor, places: Tensor, first: int) -> int:
+    """How many of some positions of a second token give it the same output as another."""
+    places = torch.stack([places * 0, places], 1) + first
+    rows = ids.expand(len(places), -1)
     states = model(input_ids=rows, attention_mask=torch.ones_like(rows), position_ids=places)[0][:, 1].float()
     apart = torch.cdist(states, states, compute_mode="donot_use_mm_for_euclid_dist").fill_diagonal_(torch.inf)
     return int((apart.amin(1) <= 1e-6 * states.norm(dim=1)).sum())
@@ -41,6 +42,21 @@ def after_others(model: Any, ids: Tensor, pad: int, **more: Any) -> float:
     return difference(before, model(input_ids=ids, attention_mask=torch.ones_like(ids), **more)[0])
 
 
+def after_far(model: Any, ids: Tensor, places: Tensor, far: Tensor) -> float:
+    """How much outputs change after a call with places that are farther away."""
+    mask = torch.ones_like(ids)
+    before = model(input_ids=ids, attention_mask=mask, position_ids=places)[0]
+    model(input_ids=ids, attention_mask=mask, position_ids=far)
+    return difference(before, model(input_ids=ids, attention_mask=mask, position_ids=places)[0])
+
+
+def from_vectors(model: Any, ids: Tensor, **more: Any) -> float:
+    """How much outputs change if a text is given as the vectors of its ids."""
+    mask, vectors = torch.ones_like(ids), model.get_input_embeddings()(ids)
+    before = model(input_ids=ids, attention_mask=mask, **more)[0]
+    return difference(before, model(inputs_embeds=vectors, attention_mask=mask, **more)[0])
+
+
 @rule("POS01", "position_ids ignored", Severity.BUG)
 def ignored(subject: Subject) -> Evidence | None:
     """The model takes position_ids, and reversing them changes nothing.
@@ -52,7 +68,7 @@ def ignored(subject: Subject) -> Evidence | None:
     trial = subject.trial(reversed_places, "6 tokens", **arguments)
     if trial.size > 0:
         return None
-    used = any(site.tables or site.rotaries for site in subject.sites)
+    used = any(site.tables or site.rotaries for site in subject.sites) and not subject.alibi
     return trial.evidence("reversed positions change nothing", severity=None if used else Severity.TRAP)
 
 
@@ -96,6 +112,39 @@ def earlier_calls(subject: Subject) -> Evidence | None:
         subject.trial(after_others, f"{count} tokens, read twice", **{"ids": subject.text(count), **more})
         for count in (2, 5)
     ]
+    return subject.first_over(trials, "outputs move") or _after_far_places(subject)
+
+
+def _after_far_places(subject: Subject) -> Evidence | None:
+    """A text that changes after a much longer one, by the frequencies of a rotation."""
+    original = subject.original_length
+    length = subject.declared if original is None else original + 9
+    if length is None or not subject.accepts("position_ids") or subject.encodes_and_decodes:
+        return None
+    if any(site.tables or site.turning for site in subject.sites):
+        return None  # which end where the length does
+    places, far = subject.spread(length), subject.spread(4 * length)
+    arguments = {"ids": subject.text(places.shape[1]), "places": places, "far": far}
+    with subject.resetting(), suppress(NotTried):  # a table that was not found may end
+        trial = subject.trial(after_far, f"places to {length - 1}, then to {4 * length - 1}", **arguments)
+        if original is None:
+            return subject.first_over([trial], "outputs move")
+        return subject.first_over([trial], "outputs move", severity=Severity.TRAP, advice=MOVING_ADVICE)
+    return None
+
+
+@rule("POS05", "vectors in place of ids", Severity.BUG)
+def vectors_in_place_of_ids(subject: Subject) -> Evidence | None:
+    """A text that is given as inputs_embeds, the vectors of its ids, has other outputs.
+
+    Advice: pass input_ids; soft prompts and attributions by inputs_embeds are of another model.
+    """
+    subject.need("inputs_embeds")
+    subject.need("attention_mask")
+    trials = [
+        subject.trial(from_vectors, plural(count, "token"), ids=subject.text(count), **subject.more)
+        for count in (2, 6)
+    ]
     return subject.first_over(trials, "outputs move")
 
 
@@ -107,13 +156,30 @@ def same_places(subject: Subject) -> Evidence | None:
     """
     subject.need("position_ids")
     require(not subject.encodes_and_decodes, "its position_ids are the decoder's alone")
-    first, total = subject.first_position(), subject.longest
-    places = subject.trial(reversed_places, "", ids=subject.text(6), first=first)
-    require(places.size, "its position_ids change nothing (POS01)")
-    trial = subject.trial(alike, "", count=total, ids=subject.text(2), first=first)
+    subject.need_float32()
+    first = subject.first_position()
+    followed = subject.trial(reversed_places, "", ids=subject.text(6), first=first)
+    require(followed.size, "its position_ids change nothing (POS01)")
+    places = _places(subject)
+    trial = subject.trial(alike, "", places=places, ids=subject.text(2), first=first)
     size = int(trial.size)
     if not size:
         return None
-    count = trial.least("count", total)
-    trial = trial.at(f"2 tokens, the second at place {count - 1}", count=count)
-    return trial.evidence(f"{size} of {total} places give the same output as another", size=size)
+    every = range(len(places))
+    end = bisect_left(every, True, lo=2, key=lambda end: trial.at(places=places[:end]).size > 0)
+    start = (
+        bisect_left(every, True, hi=end, key=lambda start: not trial.at(places=places[start:end]).size) - 1
+    )
+    pair = places[[start, end - 1]]
+    trial = trial.at(f"2 tokens, the second at place {pair[0]} or {pair[1]}", places=pair)
+    return trial.evidence(f"{size} of {len(places)} places give the same output as another", size=size)
+
+
+def _places(subject: Subject) -> Tensor:
+    """The first places, and farther ones within the declared length: powers of two and 32 others."""
+    near, end = range(subject.longest), subject.declared or 0
+    end -= subject.reserved
+    powers = {2**power + more for power in range(8, end.bit_length()) for more in (0, 1)}
+    others = {end - 1 - number * end // 32 for number in range(32)} if end > subject.longest else set()
+    places = sorted({*near, *(place for place in powers | others if place < end)})
+    return torch.tensor(places, device=subject.model.device)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from importlib.metadata import version
 from textwrap import fill, indent
 from typing import Any
@@ -15,11 +15,13 @@ from vnait.shared.errors import plural
 LEVELS = {Severity.BUG: "error", Severity.TRAP: "warning", Severity.LIMIT: "note"}
 SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 WIDTH = 100
+INVITATION = "failed, by a fault of the doctor; please report it, with the type of the model:"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Report:
-    """The findings on one model, the worst first; the rules that it keeps; the reasons for rules not tried.
+    """The findings on one model, the worst first; the rules that it keeps; the reasons for rules not tried;
+    and the errors of rules that failed, which are faults of the doctor.
 
     `model` names its class, `source` the folder or name that it was loaded from.
 
@@ -33,18 +35,27 @@ class Report:
     findings: tuple[Finding, ...]
     kept_rules: tuple[str, ...]
     untried: dict[str, str]
+    faults: dict[str, str] = field(default_factory=dict)
 
     @property
     def bugs(self) -> tuple[Finding, ...]:
         """The findings of severity bug."""
         return tuple(finding for finding in self.findings if finding.severity == Severity.BUG)
 
+    @property
+    def kept(self) -> tuple[str, ...]:
+        """`kept_rules`, by its name in the document."""
+        return self.kept_rules
+
     def summary(self) -> str:
         """One line with the counts of bugs, traps and limits, and of rules kept and not tried."""
         severities = [finding.severity for finding in self.findings]
         counts = ", ".join(plural(severities.count(severity), severity) for severity in Severity)
         name = self.model if self.source is None else f"{self.source} ({self.model})"
-        return f"{name}: {counts}; {plural(len(self.kept_rules), 'rule')} kept, {len(self.untried)} not tried"
+        summary = (
+            f"{name}: {counts}; {plural(len(self.kept_rules), 'rule')} kept, {len(self.untried)} not tried"
+        )
+        return f"{summary}, {len(self.faults)} failed" if self.faults else summary
 
     def text(self) -> str:
         """The summary, each finding with its reproduction, and what was not tried."""
@@ -57,6 +68,9 @@ class Report:
                 reasons.setdefault(reason, []).append(code)
             lines = [_wrapped(f"{', '.join(codes)}: {reason}", 8) for reason, codes in reasons.items()]
             parts.append("\n".join(["not tried:", *lines]))
+        if self.faults:
+            lines = [_wrapped(f"{code}: {error}", 8) for code, error in self.faults.items()]
+            parts.append("\n".join([INVITATION, *lines]))
         return "\n\n".join(parts)
 
     def document(self) -> dict[str, Any]:
@@ -65,7 +79,8 @@ class Report:
         for row in rows:  # JSON has no infinity
             row.update({name: None for name, value in row.items() if value in (math.inf, -math.inf)})
         facts = {"model": self.model, "source": self.source}
-        return {**facts, "findings": rows, "kept": list(self.kept_rules), "untried": self.untried}
+        outcomes = {"kept": list(self.kept_rules), "untried": self.untried, "faults": self.faults}
+        return {**facts, "findings": rows, **outcomes}
 
     def sarif(self) -> dict[str, Any]:
         """The same as a SARIF 2.1.0 log, with a result per finding and a notification per rule not tried."""
@@ -93,7 +108,11 @@ class Report:
             {"associatedRule": {"id": code}, "level": "note", "message": {"text": f"not tried: {reason}"}}
             for code, reason in self.untried.items()
         ]
-        call = {"executionSuccessful": True, "toolExecutionNotifications": notes}
+        notes += [
+            {"associatedRule": {"id": code}, "level": "error", "message": {"text": f"{INVITATION} {error}"}}
+            for code, error in self.faults.items()
+        ]
+        call = {"executionSuccessful": not self.faults, "toolExecutionNotifications": notes}
         run = {"tool": {"driver": driver}, "results": results, "invocations": [call]}
         return {"$schema": SCHEMA, "version": "2.1.0", "runs": [run]}
 

@@ -1,15 +1,21 @@
 """Rules of rotations: phases in half precision, and scaling parameters; and of ALiBi in half precision."""
 
+import math
+from collections.abc import Iterator
 from typing import Any
 
 import torch
 
 from vnait.pretrained.doctor.rule import Evidence, Severity, require, rule
 from vnait.pretrained.doctor.subject import Subject, difference
+from vnait.pretrained.layers import original_length
+from vnait.pretrained.locate import accepts
+from vnait.shared.errors import plural
 
 LENGTH = 8192
+ITSELF = "none is needed: the module itself"
+ANGLES = 1e-4  # of cosines and sines; both sides round their angles alike
 BROKEN = 0.1  # of a cosine; rounding it to bfloat16 is 0.004
-MOVING = ("dynamic", "longrope")  # scalings whose frequencies depend on the length of the text
 
 
 def phase_error(model: Any, path: str, length: int, cast: bool, autocast: bool, **others: Any) -> float:
@@ -25,9 +31,13 @@ def phase_error(model: Any, path: str, length: int, cast: bool, autocast: bool, 
     return float((exact - rounded).abs().max() / exact.abs().max())
 
 
-def neighbours_merged(model: Any, path: str, heads: int, length: int) -> int:
-    """How many of the first `length` places have the ALiBi bias of the place before, in bfloat16."""
-    bias = model.get_submodule(path).build_alibi_tensor(torch.ones(1, length), heads, torch.bfloat16)
+def neighbours_merged(model: Any, path: str, heads: int, length: int, dtype: torch.dtype) -> int:
+    """How many of the first `length` places have the ALiBi bias of the place before."""
+    import sys  # here, since the function is shown as a script
+
+    part = model.get_submodule(path)
+    holder = part if hasattr(part, "build_alibi_tensor") else sys.modules[type(part).__module__]
+    bias = holder.build_alibi_tensor(torch.ones(1, length, dtype=torch.long), heads, dtype)
     return int((bias[0, 0].diff() == 0).sum())
 
 
@@ -57,7 +67,35 @@ def not_declared(model: Any, path: str, name: str) -> float:
         for part in names
         if hasattr(fresh, part)
     ]
-    return max(difference(*pair) for pair in pairs)
+    return max(difference(*pair) if pair[0].shape == pair[1].shape else float("inf") for pair in pairs)
+
+
+def not_of_the_base(model: Any, path: str, name: str, base: float) -> float:
+    """How far frequencies are from base^(-k / K), k = 0, ..., K - 1, relative to each."""
+    rates = getattr(model.get_submodule(path), name).double().cpu()
+    count = len(rates)
+    return float((rates * base ** (torch.arange(count) / count).double() - 1).abs().max())
+
+
+def not_turned(model: Any, path: str, name: str, places: torch.Tensor, **others: Any) -> float:
+    """How far a rotation is from the cosines and sines of places times its frequencies, times its scale."""
+    rotary = model.get_submodule(path)
+    output = rotary(torch.ones(1), places, **others)
+    output = torch.complex(*output).cpu() if isinstance(output, tuple) else output.cpu()
+    angles = places[..., None].cpu().float() * getattr(rotary, name).cpu().float()
+    turns = getattr(rotary, name.replace("inv_freq", "attention_scaling"), 1.0) * torch.exp(1j * angles)
+    ways = (turns, torch.cat((turns, turns), -1), turns.repeat_interleave(2, -1))
+    errors = [(output - way).abs().max() for way in ways if way.shape[-1] == output.shape[-1]]
+    return float(min(errors, default=float("inf")))
+
+
+def not_sines(model: Any, path: str) -> float:
+    """How far a table is from sines, and then cosines, of places times 10000^(-k / K)."""
+    module, _, name = path.rpartition(".")
+    table = getattr(model.get_submodule(module), name).detach().double().cpu()
+    count = table.shape[1] // 2
+    angles = torch.arange(len(table))[:, None] * 1e4 ** (-torch.arange(count) / count).double()
+    return float((table - torch.cat((angles.sin(), angles.cos()), 1)).abs().max())
 
 
 @rule("HALF01", "rotation cast to bfloat16", Severity.TRAP)
@@ -92,17 +130,18 @@ def of_half(subject: Subject) -> Evidence | None:
 def alibi(subject: Subject) -> Evidence | None:
     """A bias of distances in bfloat16 is the same for neighbours far from the start.
 
-    Advice: run texts that are longer in float32.
+    Advice: run longer texts in float32, or cut them here if the bias is rounded in every precision.
     """
-    sites = [site for site in subject.sites if site.alibi]
+    sites = [site for site in subject.sites if site.alibi or getattr(site.owner.config, "alibi", False)]
     require(sites, "it has no ALiBi that can be called")
-    more = {"path": sites[0].path, "heads": sites[0].heads}
-    trial = subject.trial(neighbours_merged, "", part=subject.model, length=LENGTH, **more)
-    if not trial.size:
-        return None
-    length = trial.least("length", LENGTH)
-    measured = f"{trial.size:.0f} of {LENGTH} places have the bias of the place before"
-    return trial.at(f"{length} tokens", length=length).evidence(measured, size=trial.size)
+    more = {"path": sites[0].path, "heads": sites[0].heads, "length": LENGTH}
+    for dtype, where in ((torch.float32, "in every precision"), (torch.bfloat16, "in bfloat16")):
+        trial = subject.trial(neighbours_merged, "", part=subject.model, dtype=dtype, **more)
+        if trial.size:
+            length = trial.least("length", LENGTH)
+            measured = f"{trial.size:.0f} of {LENGTH} places have the bias of the place before, {where}"
+            return trial.at(f"{length} tokens", length=length).evidence(measured, size=trial.size)
+    return None
 
 
 @rule("ROPE01", "scaling after loading", Severity.TRAP)
@@ -124,22 +163,89 @@ def not_as_declared(subject: Subject) -> Evidence | None:
 
     Advice: load the model again with the rope_parameters that it was trained with.
     """
-    smallest = "none is needed: the module itself"
     for path, name, _ in subject.rotations():
-        trial = subject.trial(not_declared, smallest, part=subject.model, path=path, name=name)
+        arguments = {"part": subject.model, "path": path, "name": name}
+        trial = subject.trial(not_declared, ITSELF, **arguments)
+        if trial.size == math.inf:
+            return trial.evidence(_counts(subject, path, name))
         if trial.size > 1e-5:
             return trial.evidence(
                 f"frequencies or scale of {path} are off by {trial.size:.2g} times the largest one"
             )
+        base = _base(subject.model.get_submodule(path), name)
+        if base is not None:
+            trial = subject.trial(not_of_the_base, ITSELF, **arguments, base=base)
+            if trial.size > 1e-4:
+                return trial.evidence(
+                    f"frequencies of {path} are off by {trial.size:.2g} of those of the base {base:g}"
+                )
     return None
+
+
+@rule("ROPE04", "angles not as declared", Severity.BUG)
+def angles_not_as_declared(subject: Subject) -> Evidence | None:
+    """A rotation gives other cosines and sines than those of its places, frequencies and scale.
+
+    Advice: take transformers' own rotation: (cos, sin)(p inv_freq), times attention_scaling.
+    """
+    if tables := list(_tables(subject)):
+        trials = [subject.trial(not_sines, ITSELF, part=subject.model, path=path) for path in tables]
+        off = [trial for trial in trials if trial.size > ANGLES]
+        what = f"the table of {len(off)} of {plural(len(trials), 'layer')} is off by"
+        return off[0].evidence(f"{what} {off[0].size:.2g}") if off else None
+    for path, name, others in subject.rotations():
+        module = subject.model.get_submodule(path)
+        require(accepts(module, "position_ids"), "its rotation takes no position_ids")
+        places = _places(original_length(module) or subject.declared or LENGTH).to(subject.model.device)
+        arguments = {"path": path, "name": name, **others}
+        trial = subject.trial(not_turned, "", part=subject.model, places=places, **arguments)
+        if trial.size > ANGLES:
+            singly = (trial.at(places=place[None]) for place in places.T)
+            wrong = next(single for single in singly if single.size > ANGLES)
+            place = int(wrong.arguments["places"])
+            return wrong.at(f"place {place}").evidence(
+                f"cosines or sines of {path} are off by up to {trial.size:.2g}", size=trial.size
+            )
+    return None
+
+
+def _tables(subject: Subject) -> Iterator[str]:
+    """Paths of tables of sines and cosines by which attention rotates, as GPT-J's."""
+    for side, owner in subject.owners.items():
+        for path, _ in owner.named_buffers():
+            if path.endswith(".embed_positions"):
+                yield f"{side}.{path}".removeprefix(".")
+
+
+def _places(length: int) -> torch.Tensor:
+    """(1, N): 0, 1, ..., 257, and 2^k, 2^k + 1 up to a length."""
+    near = set(range(min(258, length)))
+    powers = {2**power + more for power in range(8, length.bit_length()) for more in (0, 1)}
+    return torch.tensor([sorted(place for place in near | powers | {length - 1} if place < length)])
+
+
+def _counts(subject: Subject, path: str, name: str) -> str:
+    """How many frequencies there are, and are declared."""
+    rotary: Any = subject.model.get_submodule(path)
+    fresh = type(rotary)(config=rotary.config)
+    counts = [getattr(module, name).numel() for module in (rotary, fresh)]
+    return f"{path} has {counts[0]} frequencies, and {counts[1]} are declared"
+
+
+def _base(module: Any, name: str) -> float | None:
+    """The base of frequencies that are not scaled; None if they are, or it is not declared."""
+    parameters = getattr(module.config, "rope_parameters", None) or {}
+    layer = name.removesuffix("inv_freq").rstrip("_")
+    parameters = parameters.get(layer, parameters) if layer else parameters
+    plain = parameters.get("rope_type") == "default"
+    return float(parameters["rope_theta"]) if plain and "rope_theta" in parameters else None
 
 
 def _phases(subject: Subject, **more: bool) -> Evidence | None:
     """The first rotation whose phases are wrong, at the first position where they are."""
     for path, _, others in subject.rotations():
         module = subject.model.get_submodule(path)
-        moving = set(MOVING) & set(_types(module))
-        longest = min(LENGTH, int(getattr(module, "original_max_seq_len", LENGTH))) if moving else LENGTH
+        longest = min(LENGTH, original_length(module) or LENGTH)
         arguments = {"length": longest, "path": path, **more, **others}
         trial = subject.trial(phase_error, "", part=subject.model, **arguments)
         if trial.size > BROKEN:
@@ -147,8 +253,3 @@ def _phases(subject: Subject, **more: bool) -> Evidence | None:
             measured = f"cosines of {path} are off by up to {trial.size:.2g} within {longest} positions"
             return trial.at(f"position {length - 1}", length=length).evidence(measured, size=trial.size)
     return None
-
-
-def _types(module: Any) -> list[str]:
-    kind = getattr(module, "rope_type", "default")
-    return list(kind.values()) if isinstance(kind, dict) else [kind]

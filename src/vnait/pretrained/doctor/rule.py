@@ -40,6 +40,7 @@ class Evidence:
     reproduction  a script of at most 15 lines that prints `shown`
     shown         the number that it prints
     severity      if it is not the rule's own
+    advice        if the rule's own can't be followed
     """
 
     size: float
@@ -48,6 +49,7 @@ class Evidence:
     reproduction: str
     shown: float
     severity: Severity | None = None
+    advice: str | None = None
 
 
 Examine = Callable[[Any], Evidence | None]  # of a `Subject`
@@ -111,5 +113,5 @@ class Finding:
 def finding(rule: Rule, evidence: Evidence) -> Finding:
     """The finding of a rule with its evidence."""
     facts = {**vars(rule), **vars(evidence), "page": rule.page}
-    facts["severity"] = evidence.severity or rule.severity
+    facts |= {"severity": evidence.severity or rule.severity, "advice": evidence.advice or rule.advice}
     return Finding(**{field.name: facts[field.name] for field in fields(Finding)})

@@ -7,9 +7,11 @@ import inspect
 import math
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
 from textwrap import shorten
+from traceback import walk_tb
 from typing import Any
 
 import torch
@@ -18,12 +20,16 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from vnait.pretrained.doctor.rule import Evidence, NotTried, Severity, require
-from vnait.pretrained.locate import Site, accepts, find_sites
+from vnait.pretrained.layers import original_length
+from vnait.pretrained.locate import Site, accepts, find_sites, owners_of, rotaries_of
 from vnait.shared.errors import InputError, first_line
 
 TOLERANCE = 1e-4  # of relative differences in float32; rounding is below 1e-5
 LONG = 256  # tokens of the longest text that most rules read
+MOST_RESERVED = 16  # rows of a position table before the first position, without a padding row
+MOST_ROUNDING = 0.2  # beyond it nothing could be compared
 MAX_TOKENS = 1100  # tokens that any rule really reads; further places are tried by position_ids
+PACKAGE = __name__.rpartition(".")[0]
 Measure = Callable[..., float]
 
 
@@ -51,12 +57,20 @@ class Trial:
         """What it measures; not a number counts as infinite."""
         part = self.subject.body if self.part is None else self.part
         size = tried(self.measure, part, **self.arguments)
+        half = self.subject.model.dtype == torch.float16
+        require(
+            math.isfinite(size) or not half, "its numbers overflow float16; load it in bfloat16 or float32"
+        )
         # Outputs that are not numbers are far off, and no comparison with a NaN would say so.
         return math.inf if math.isnan(size) else size
 
     def at(self, smallest: str = "", /, **arguments: Any) -> Trial:
         """The same measurement with these arguments instead."""
         return replace(self, smallest=smallest, arguments={**self.arguments, **arguments})
+
+    def of(self, measure: Measure) -> Trial:
+        """Another measurement on the same part with the same arguments."""
+        return replace(self, measure=measure)
 
     def least(self, name: str, end: int, *, start: int = 2, limit: float = 0) -> int:
         """The smallest value of an argument whose size is over the limit; sizes never fall with it."""
@@ -71,6 +85,7 @@ class Trial:
         size: float | None = None,
         shown: float | None = None,
         severity: Severity | None = None,
+        advice: str | None = None,
     ) -> Evidence:
         """Evidence of its size; `size` if that was measured on a larger input, `shown` if of another type."""
         return Evidence(
@@ -80,12 +95,14 @@ class Trial:
             reproduction=self.script(),
             shown=self.size if shown is None else shown,
             severity=severity,
+            advice=advice,
         )
 
     def script(self) -> str:
         """The lines that repeat it, without vnait unless the model needs it."""
         subject, names = self.subject, self.measure.__code__.co_names
-        called = "model" if self.part is None or self.part is subject.model else "model.base_model"
+        part = subject.body if self.part is None else self.part
+        called = "model" if part is subject.model else "model.base_model"
         arguments = [called, *(f"{name}={_shown(value)}" for name, value in self.arguments.items())]
         lines = [
             "import torch",
@@ -116,6 +133,11 @@ class Subject:
     source: str | None = None
     setup: tuple[str, ...] = ()
     tokenizer_setup: tuple[str, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """The class of the model, of one with a prompt that of peft."""
+        return type(getattr(self.model, "tuned", self.model)).__name__
 
     @cached_property
     def body(self) -> Any:
@@ -155,6 +177,22 @@ class Subject:
             raise NotTried(f"where position enters was not found: {error}") from error
 
     @cached_property
+    def owners(self) -> dict[str, PreTrainedModel]:
+        """The sides of the model, by path; `NotTried` if they are not found."""
+        try:
+            return owners_of(self.model)
+        except InputError as error:
+            raise NotTried(f"where position enters was not found: {error}") from error
+
+    @cached_property
+    def text_parts(self) -> tuple[nn.Module, ...]:
+        """The parts that read text, without those that read images or sounds; the model if not known."""
+        try:
+            return tuple(self.owners.values())
+        except NotTried:
+            return (self.model,)
+
+    @cached_property
     def causal(self) -> bool:
         """Whether a token depends on earlier ones only, by the outputs."""
         if self.encodes_and_decodes:
@@ -167,8 +205,69 @@ class Subject:
 
     @cached_property
     def tolerance(self) -> float:
-        """Largest relative difference that is rounding."""
-        return max(TOLERANCE, 8 * torch.finfo(self.model.dtype).eps)
+        """Largest relative difference that is rounding: by the precision, and as it grows in this model."""
+        return max(TOLERANCE, 8 * torch.finfo(self.model.dtype).eps, min(4 * self.rounding, MOST_ROUNDING))
+
+    @cached_property
+    def rounding(self) -> float:
+        """How much outputs move if each word vector is changed by its last digit; a few of these at least."""
+        ids, eps = self.text(6), torch.finfo(self.model.dtype).eps
+
+        def nudged(part: nn.Module, args: Any, vectors: Any) -> Tensor | None:
+            if not isinstance(vectors, Tensor):  # I-BERT's come with their scale
+                return None
+            signs = torch.arange(vectors.numel(), device=vectors.device).view(vectors.shape) % 2
+            return vectors * (1 + eps * (2 * signs - 1)).to(vectors.dtype)
+
+        try:
+            table = self.body.get_input_embeddings()
+        except NotImplementedError:  # models of hashed words or characters
+            return 4 * eps
+        before = self.call(self.body, input_ids=ids)[0]
+        with table.register_forward_hook(nudged):
+            return max(4 * eps, difference(before, self.call(self.body, input_ids=ids)[0]))
+
+    @cached_property
+    def requantizes(self) -> bool:
+        """Whether activations are quantized in every call, by the largest of its batch."""
+        return any(type(part).__module__.startswith("torch.ao.nn.quantized") for part in self.model.modules())
+
+    def need_equal_numbers(self) -> None:
+        """`NotTried` of a model whose activations are quantized by the batch."""
+        require(
+            not self.requantizes,
+            "its activations are quantized by the batch, so that a text's numbers follow its batch (PAD04)",
+        )
+
+    def need_float32(self) -> None:
+        """`NotTried` in half precision, for rules that see the smallest differences."""
+        require(
+            torch.finfo(self.model.dtype).bits >= 32,
+            "half precision rounds away what this rule looks at; load it in float32",
+        )
+
+    @cached_property
+    def original_length(self) -> int | None:
+        """The length past which the frequencies of a rotation follow the longest text; None of others."""
+        if self.attached:
+            return None  # which reads no text past it
+        try:
+            rotaries = [self.model.get_submodule(path) for path, _, _ in self.rotations()]
+        except NotTried:
+            return None
+        return min((length for part in rotaries if (length := original_length(part))), default=None)
+
+    def spread(self, length: int) -> Int[Tensor, "1 T"]:
+        """Six places of a text of this length, the first and the last among them."""
+        return torch.linspace(0, length - 1, 6, device=self.model.device).long()[None]
+
+    @contextmanager
+    def resetting(self) -> Iterator[None]:
+        """Afterwards a short text sets the frequencies back that follow the longest one."""
+        try:
+            yield
+        finally:
+            self.call(self.body, input_ids=self.text(2))
 
     @cached_property
     def pad(self) -> int:
@@ -204,9 +303,9 @@ class Subject:
         tables = [module for module in modules if isinstance(module, nn.Embedding)]
         padding = [table.padding_idx + 1 for table in tables if table.padding_idx is not None]
         declared = getattr(self.body.config, "max_position_embeddings", None)
-        # OPT's table has two rows more than it declares.
+        # OPT's table has two rows more than it declares; LayoutLM's tables of other places have many more.
         surplus = [table.num_embeddings - declared for table in tables if isinstance(declared, int)]
-        return max([0, *padding, *surplus])
+        return max([0, *padding, *(rows for rows in surplus if rows < MOST_RESERVED)])
 
     @cached_property
     def declared(self) -> int | None:
@@ -226,14 +325,39 @@ class Subject:
     def convolves(self) -> bool:
         """Whether a convolution reads neighbours."""
         trigrams = getattr(self.model.config, "trigram_input", False)  # MobileBERT reads them as one word
-        parts = [part for part in self.model.modules() if isinstance(part, nn.Conv1d | nn.Conv2d)]
+        modules = [part for reader in self.text_parts for part in reader.modules()]
+        parts = [part for part in modules if isinstance(part, nn.Conv1d | nn.Conv2d)]
         return trigrams or any(max(part.kernel_size) > 1 for part in parts)
+
+    @property
+    def attached(self) -> bool:
+        """Whether a method is attached to it."""
+        return any(hasattr(part, "vnait") for part in self.text_parts)
+
+    @cached_property
+    def alibi(self) -> bool:
+        """Whether its configuration asks for ALiBi, beside which Falcon keeps an idle rotation."""
+        return bool(getattr(self.body.config.get_text_config(), "alibi", False))
 
     @cached_property
     def caches(self) -> bool:
         """Whether it returns a cache of keys and values."""
         output = self._output(self.body, input_ids=self.text(3), use_cache=True)
         return getattr(output, "past_key_values", None) is not None
+
+    @contextmanager
+    def attending(self, implementation: str) -> Iterator[None]:
+        """Attention of an implementation, whatever it was before, and is again after."""
+        before = self.model.config._attn_implementation
+        try:
+            self.model.set_attn_implementation(implementation)
+        except ValueError as error:
+            name = "PyTorch's function" if implementation == "sdpa" else implementation
+            raise NotTried(f"it has no attention by {name}") from error
+        try:
+            yield
+        finally:
+            self.model.set_attn_implementation(before)
 
     def accepts(self, name: str) -> bool:
         """Whether its forward takes an argument of this name."""
@@ -262,7 +386,7 @@ class Subject:
 
     def rotations(self) -> Iterator[tuple[str, str, dict[str, Any]]]:
         """Path, buffer of frequencies, and other arguments of every rotation of its own configuration."""
-        rotaries = [(site.path, part.path) for site in self.sites for part in site.rotaries]
+        rotaries = [(side, part.path) for side, owner in self.owners.items() for part in rotaries_of(owner)]
         require(rotaries, "it has no rotation")
         for pair in rotaries:
             path = ".".join(pair).removeprefix(".")
@@ -280,12 +404,22 @@ class Subject:
         return Trial(self, measure, smallest, part, arguments)
 
     def first_over(
-        self, trials: list[Trial], what: str, *, parts: Sequence[Any] = (), severity: Severity | None = None
+        self,
+        trials: list[Trial],
+        what: str,
+        *,
+        parts: Sequence[Any] = (),
+        severity: Severity | None = None,
+        advice: str | None = None,
+        quantized: bool = False,
     ) -> Evidence | None:
         """Evidence of the first trial whose size is over the tolerance, with the largest size of all.
 
-        Each of the parts, or the body, is tried until one has such a trial.
+        Each of the parts, or the body, is tried until one has such a trial. `NotTried` of a model whose
+        activations are quantized by the batch, unless `quantized`.
         """
+        if not quantized:
+            self.need_equal_numbers()
         for part in parts or (self.body,):
             on_part = [replace(trial, part=part) for trial in trials]
             # All are run: the finding gives the smallest input that shows it, and the largest size.
@@ -293,7 +427,7 @@ class Subject:
             if size > self.tolerance:
                 first = next(trial for trial in on_part if trial.size > self.tolerance)
                 measured = f"{what} by {size:.2g} times the largest one"
-                return first.evidence(measured, size=size, severity=severity)
+                return first.evidence(measured, size=size, severity=severity, advice=advice)
         return None
 
     def _output(self, part: Any, **inputs: Any) -> Any:
@@ -329,20 +463,47 @@ def restated(model: Any, ids: Tensor, first: int, **more: Any) -> float:
 
 
 def tried(run: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
-    """What it returns; any error is a `NotTried` with its first line."""
+    """What it returns; any error of the model is a `NotTried` with its first line."""
     try:
         return run(*arguments, **named)
     except NotTried:
         raise
     except Exception as error:  # any model may raise anything
-        raise NotTried(
-            f"{type(error).__name__}: {shorten(first_line(error), 400, placeholder=' ...')}"
-        ) from error
+        if _of_the_doctor(error):
+            raise
+        raise NotTried(_first_line(error)) from error
+
+
+def _of_the_doctor(error: Exception) -> bool:
+    """Whether the doctor's code raised it, not a model that it called: by the innermost line of either."""
+    for frame in reversed([frame for frame, _ in walk_tb(error.__traceback__)]):
+        name = frame.f_globals.get("__name__", "")
+        if frame.f_code.co_name == "_call_impl":  # a module that was called with arguments it does not take
+            return False
+        if not name.startswith("torch"):
+            return bool(name.startswith(PACKAGE))
+    return False
+
+
+def described(error: Exception) -> str:
+    """An error and the line of the doctor that raised it."""
+    places = [
+        f"{frame.f_globals['__name__']}:{line}"
+        for frame, line in walk_tb(error.__traceback__)
+        if frame.f_globals.get("__name__", "").startswith(PACKAGE)
+    ]
+    return f"{_first_line(error)} ({places[-1]})"
+
+
+def _first_line(error: Exception) -> str:
+    return f"{type(error).__name__}: {shorten(first_line(error), 400, placeholder=' ...')}"
 
 
 def _shown(value: Any) -> str:
     if isinstance(value, PreTrainedTokenizerBase):
         return "tokenizer"
+    if isinstance(value, list):
+        return f"[{', '.join(map(_shown, value))}]"
     return f"torch.tensor({value.tolist()})" if isinstance(value, Tensor) else repr(value)
 
 

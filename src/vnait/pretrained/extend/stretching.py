@@ -199,7 +199,10 @@ def long_attention(
         turns = stretch.turns[kind]
         if not sliding:
             scale = query.shape[-1] ** -0.5 if scaling is None else scaling
-            return self_extended(module, query, key, value, attention_mask, stretch, scale), None
+            causal = kwargs.get("is_causal")  # of the call or the configuration, before the module's own
+            causal = getattr(module, "is_causal", False) if causal is None else causal
+            causal = causal and attention_mask is None
+            return self_extended(module, query, key, value, attention_mask, stretch, scale, causal), None
         angles = stretch.places[..., None] * turns
         query, key = turned(query, angles), turned(key, angles)
     elif stretch is not None and not sliding:
@@ -230,6 +233,7 @@ def self_extended(
     mask: Tensor | None,
     stretch: Stretch,
     scale: float,
+    causal: bool = False,
 ) -> Float[Tensor, "B T H K"]:
     """Attention in which key j is at distance i - j from query i if |i - j| < w, else, for a key before it,
     at i // G - j // G + w - w // G, and for a key behind it at the negative of that with i and j exchanged;
@@ -243,7 +247,6 @@ def self_extended(
     grouped = places // stretch.group
     shift = stretch.near - stretch.near // stretch.group
     near, far = (turned(key, at[..., None] * turns) for at in (places, grouped))
-    causal = mask is None and getattr(module, "is_causal", False)
     parts = []
     for start in range(0, query.shape[2], QUERIES):
         rows = slice(start, start + QUERIES)
