@@ -11,25 +11,25 @@ from typing import Any
 
 VERSION = 1  # of the steps; it is saved with the tokenizer
 
-# Beside white space: the zero-width space, the byte-order mark and ASCII's separators of records.
-_GAPS = r"[\s\u200b\ufeff\x1c-\x1f]+"
+# White space, the zero-width space, the byte-order mark and ASCII's separators of records.
+_GAP = r"[[\s\u200b\ufeff\x1c-\x1f]&&[^ ]]"
+_TAGS = r"\x{e0020}-\x{e007f}"  # after a black flag they name a region, such as Scotland
+_INVISIBLE = rf"[[\p{{Cc}}\p{{Cf}}\p{{Default_Ignorable_Code_Point}}]&&[^\u200c\u200d{_TAGS}]]"
 # Letters of these scripts change their form by a joiner between them, and words their meaning.
 _JOINING = (
     r"\p{Arabic}\p{Syriac}\p{Nko}\p{Mongolian}\p{Devanagari}\p{Bengali}\p{Gurmukhi}\p{Gujarati}\p{Oriya}"
     r"\p{Tamil}\p{Telugu}\p{Kannada}\p{Malayalam}\p{Sinhala}"
 )
-_TAGS = r"\x{e0020}-\x{e007f}"  # after a black flag they name a region, such as Scotland
-_BLACK_FLAG = r"\x{1f3f4}"
-_INVISIBLE = rf"[[\p{{Cc}}\p{{Cf}}\p{{Default_Ignorable_Code_Point}}]&&[^\u200c\u200d{_TAGS}]]"
+_EMOJI = r"\p{Extended_Pictographic}"
+# Each alternative begins with its character, since the search for it is ten times as fast.
 _STRAY = "|".join(
     [
-        rf"\u200c(?![{_JOINING}])",
-        rf"(?<![{_JOINING}])\u200c",
+        rf"\u200c(?:(?![{_JOINING}])|(?<![{_JOINING}]\u200c))",
+        rf"\u200d(?<![{_JOINING}{_EMOJI}\p{{Emoji_Modifier}}]\u200d)",
         # After a mark (a virama) it shapes the letter before it, also at the end of a word.
-        rf"(?<![{_JOINING}\p{{Extended_Pictographic}}\p{{Emoji_Modifier}}])\u200d",
-        rf"(?<=[{_JOINING}&&[^\p{{M}}]])\u200d(?![{_JOINING}])",
-        r"(?<=[\p{Extended_Pictographic}\p{Emoji_Modifier}])\u200d(?!\p{Extended_Pictographic})",
-        rf"(?<![{_BLACK_FLAG}{_TAGS}])[{_TAGS}]+",
+        rf"\u200d(?<=[{_JOINING}&&[^\p{{M}}]]\u200d)(?![{_JOINING}])",
+        rf"\u200d(?<=[{_EMOJI}\p{{Emoji_Modifier}}]\u200d)(?!{_EMOJI})",
+        rf"[{_TAGS}](?<![\x{{1f3f4}}{_TAGS}][{_TAGS}])[{_TAGS}]*",
     ]
 )
 _FINAL_SIGMA = r"(?<=[\p{L}\p{M}])σ(?![\p{L}\p{M}])"
@@ -46,9 +46,11 @@ def normalized(text: str, *, lower: bool = True) -> str:
     >>> normalized("Cafe\\u0301\\u00a0 du\\u00adll "), normalized("ΚΑΚΌΣ İyi"), normalized("A b", lower=False)
     ('café dull', 'κακός iyi', 'A b')
     """
-    if not (text.isascii() and text.isprintable()):
-        return str(_steps(lower).normalize_str(text)).strip(" ")
-    return " ".join((text.lower() if lower else text).split())
+    if text.isascii() and text.isprintable():  # as most are
+        plain = text.lower() if lower else text
+    else:
+        plain = _steps(lower).normalize_str(text)
+    return " ".join(plain.split())
 
 
 @cache
@@ -57,12 +59,12 @@ def _steps(lower: bool) -> Any:
 
 
 def normalizer(*, lower: bool = True) -> Any:
-    """The normalizer of the tokenizers library that `normalized` applies; spaces at the ends stay."""
+    """The normalizer of the tokenizers library that `normalized` applies; it leaves runs of spaces."""
     from tokenizers import Regex
     from tokenizers.normalizers import NFC, Lowercase, Replace, Sequence
 
     # Invisible characters first: one between a letter and its accent would keep them apart.
-    removed = [Replace(Regex(_GAPS), " "), Replace(Regex(_INVISIBLE), ""), Replace(Regex(_STRAY), "")]
+    removed = [Replace(Regex(_GAP), " "), Replace(Regex(_INVISIBLE), ""), Replace(Regex(_STRAY), "")]
     # Lowercase treats each letter alone: İ becomes i with a dot above, Σ never ς.
     small = [Lowercase(), Replace("i\u0307", "i"), NFC(), Replace(Regex(_FINAL_SIGMA), "ς")]
     return Sequence([*removed, *(small if lower else [NFC()])])
