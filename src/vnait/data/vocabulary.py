@@ -96,7 +96,7 @@ def look_up(
     """
     wanted = {word for sentence in tokens.words(texts, tokenization) for word in sentence}
     first = VECTOR_WORDS if vector_words is None else vector_words
-    vectors = _readable(word_vectors.load(path, wanted, first=first), wanted, tokenization)
+    vectors = _readable(word_vectors.look_up(path, wanted, first=first), wanted, tokenization)
     vocabulary = _vocabulary(vectors, texts, tokenization)
     counts = tokens.TextCounts(tokens.NO_LIMIT)
     tokens.encode(vocabulary.tokenizer, texts, max_length=tokens.NO_LIMIT, tally=counts)
