@@ -29,6 +29,7 @@ _HEADER = re.compile(rb"[ \t]*(\d{1,15})[ \t]+(\d{1,15})\s*")
 Row = tuple[bytes, bytes]  # a word and its values, not decoded, since most rows are skipped
 _CHUNK = 1 << 18  # stays in the processor's cache: chunks of 4 MB take twice as long
 _LONGEST_WORD = 1 << 16
+_CUT = 90  # bytes of a word that tools may have cut inside a letter; word2vec.c also cuts shorter ones
 _TIGHTEST = {"": 1, "gz": 1032, "zip": 1032}  # how many to one is packed at most; others have no limit
 _UNREADABLE = re.compile(rb"[\0-\x1f\x7f]")  # in a word of a binary file, which is then read shifted
 _PHRASE = re.compile(rb"[^\0-\x20\x7f]+ ")  # the next word of a name with spaces
@@ -259,8 +260,9 @@ def _fault(layout: Layout, number: int, word: bytes) -> str:
     try:
         word.decode()
     except UnicodeDecodeError as error:
-        if error.end == len(word) and error.reason == "unexpected end of data":
-            return ""  # cut by word2vec.c
+        cut = error.end == len(word) and error.reason == "unexpected end of data"
+        if cut and (layout.count is not None or len(word) > _CUT):
+            return ""
         where = f"word {number + 1:,}" if binary else f"line {number + _first_line(layout)}"
         return (
             f"{where} is not UTF-8 (byte 0x{word[error.start]:02x}), so its encoding is another one, such as "
