@@ -96,6 +96,7 @@ def test_characters(text, expected):
         ("我买了T恤，OK", ["我", "买", "了", "t恤", "，", "ok"]),
         ("привет café 世界", ["привет", "café", "世界"]),
         ("cafe\u0301世界", ["café", "世界"]),
+        ("北\u00ad京的T\u200d恤", ["北京", "的", "t恤"]),
     ],
 )
 def test_jieba_finds_chinese_words_and_leaves_other_scripts_whole(text, expected):

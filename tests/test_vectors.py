@@ -295,6 +295,7 @@ def test_phrases_in_a_binary(put, monkeypatch, between, chunk):
         (b"film,0.1,0.2\nplot,0.3,0.4\n", "has ',' between its columns; put spaces or tabs there"),
         (b'{"film": [0.1, 0.2]}', "is JSON; save words and vectors as text"),
         (b"film 1 2 3\nplot 4 5\n", "line 2 has 2 numbers; expected 3"),
+        (b"w1 1 2 3\nplot  4 5\n", "line 2 has 2 numbers; expected 3"),
         (b"film 1.5 2 3\nplot 4 5 6\nw1 7 8 9 1\n", "line 3 has 4 numbers; expected 3"),
         (b"3 2\nfilm 1 2\nfilm 1 2 plot 3 4\n", r"2 of the 3 vectors can be read"),
     ],
@@ -331,6 +332,7 @@ def test_a_word_is_looked_up_in_other_case_and_normal_form(tmp_path, put, layout
         path = put(LAYOUTS[layout](made))
     equal(vectors.look_up(path, set(SPELLINGS.values())), SPELLINGS.values(), made.table[:-1])
     equal(vectors.look_up(path, ["haus"], first=1), ["hund", "haus"], made.table[:2])
+    equal(vectors.look_up(path, ["haus"], first=99), SPELLINGS.values(), made.table[:-1])
     with pytest.raises(InputError, match="has none of the 1 words"):
         vectors.load(path, ["haus"])
 
