@@ -2,8 +2,10 @@
 
 import json
 import logging
+import re
 import sys
 from itertools import chain
+from pathlib import Path
 
 import pytest
 import torch
@@ -245,6 +247,24 @@ def test_a_normalized_text_stays_as_it_is(text):
 def test_plain_text_is_only_in_small_letters(text):
     assert normalized(text) == " ".join(text.lower().split())
     assert tokenizer([])._tokenizer.normalizer.normalize_str(text) == text.lower()
+
+
+TABLE = [
+    row.split("`")[1:4:2]
+    for row in Path(__file__)
+    .parent.with_name("docs")
+    .joinpath("text.md")
+    .read_text(encoding="utf-8")
+    .splitlines()
+    if row.startswith("| `")
+]
+
+
+@pytest.mark.parametrize(("written", "expected"), TABLE, ids=ascii)
+def test_the_table_of_the_page(written, expected):
+    plain = (re.sub(r"\\u(....)", lambda code: chr(int(code[1], 16)), cell) for cell in (written, expected))
+    text, shown = plain
+    assert tokens(text) == shown.split(" ")
 
 
 def test_a_saved_tokenizer_names_its_normalization(tmp_path):

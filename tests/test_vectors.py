@@ -297,6 +297,7 @@ def test_phrases_in_a_binary(put, monkeypatch, between, chunk):
         (b"film 1 2 3\nplot 4 5\n", "line 2 has 2 numbers; expected 3"),
         (b"w1 1 2 3\nplot  4 5\n", "line 2 has 2 numbers; expected 3"),
         (b"film 1.5 2 3\nplot 4 5 6\nw1 7 8 9 1\n", "line 3 has 4 numbers; expected 3"),
+        (b"3 2\nfilm 1 2\nw1 0.5 1 2\nplot 3 4\n", "line 3 has 3 numbers; expected 2"),
         (b"3 2\nfilm 1 2\nfilm 1 2 plot 3 4\n", r"2 of the 3 vectors can be read"),
     ],
     ids=lambda value: value[:20].hex() if isinstance(value, bytes) else None,
@@ -723,6 +724,25 @@ def test_info_of_fasttext():
     found = vectors.info(datapath("crime-and-punishment.bin"))
     first = ["и", "в", "на", "the", "and"]
     assert found == {"format": "fastText", "words": 291, "dim": 5, "bytes": 19619, "first": first}
+
+
+def test_how_the_words_of_a_file_are_written(put, tmp_path):
+    words = ["film", "Film", "new_york", "e\u0301", "фильм", "1999", "电影", "_", "new york", "co\xadop"]
+    path = tmp_path / "v.kv"
+    in_gensim(Vectors(words, some(10, 3).table, "made up")).save(str(path))
+    facts = vectors.spelling(vectors.words_in(path))
+    assert facts == {
+        "normalized": 0.7,
+        "capitals": 0.1,
+        "not_nfc": 0.1,
+        "phrases": 0.2,
+        "scripts": {"Latin": 0.6, "none": 0.2, "Cyrillic": 0.1, "CJK": 0.1},
+        "examples": ["Film", "e\u0301", "co\xadop"],
+    }
+    path = put(glove(Vectors(words[:6], some(6, 3).table, "made up")))
+    assert list(vectors.words_in(path)) == words[:6]
+    fasttext = datapath("crime-and-punishment.bin")
+    assert list(vectors.words_in(fasttext)) == load_facebook_vectors(fasttext).index_to_key
 
 
 # Vectors and align

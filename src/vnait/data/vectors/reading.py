@@ -2,7 +2,7 @@
 
 import logging
 import struct
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
 from io import BufferedReader
 from itertools import islice
 from pathlib import Path
@@ -111,6 +111,16 @@ def _count_rows(layout: Layout) -> tuple[int, int, list[str]]:
 def _count_keyed(layout: Layout) -> tuple[int, int, list[str]]:
     vectors = keyed(layout)
     return len(vectors.index_to_key), int(vectors.vector_size), list(vectors.index_to_key[:_SHOWN])
+
+
+def words_in(path: str | Path) -> Iterator[str]:
+    """Every word of the file `path`, as it is written, without the vectors in memory."""
+    layout = sniff(Path(path))
+    if layout.format in _READERS:
+        model = keyed(layout) if layout.format == NATIVE else fasttext(layout)
+        yield from map(str, model.index_to_key)
+    else:
+        yield from (word.decode("utf-8", "backslashreplace") for word, _ in rows(layout))
 
 
 _READERS = {

@@ -43,7 +43,7 @@ class Layout:
     """The format of a vector file, what it is packed with, and the sizes in its header.
 
     Without a header, `count` is None and `skip` (bytes before the first row) 0. If gensim reads the file,
-    `dim` is 0. `phrases`: the header is true of most rows, so that what a row has before is its word.
+    `dim` is 0. `phrases`: the header is true of most rows, so that a whole number before is of a word.
     """
 
     path: Path
@@ -170,16 +170,15 @@ def _has_width(line: bytes, dim: int) -> bool:
     return len(values) == dim and are_numbers(values) and _is_name(name, values)
 
 
-def _is_name(name: bytes, values: list[bytes]) -> bool:
+def _is_name(name: bytes, values: list[bytes], phrases: bool = False) -> bool:
     """Whether what stands before the values is a word, as ". . ." and "windows 10", with no number of theirs.
 
-    A number belongs to the name if it is written otherwise: as letters, or without the point of all values.
+    A number belongs to the name if it is letters (infinity), or if it is whole and all values have a point,
+    or a header gives the width (`phrases`).
     """
-    last = name.split()[1:][-1:]
-    if not are_numbers(last):
-        return True
-    whole = _PLAIN.fullmatch(last[0]) and not any(map(_PLAIN.fullmatch, values))
-    return bool(whole or _WORDY.fullmatch(last[0]))
+    numbers = [part for part in name.split()[1:] if are_numbers([part])]
+    whole = phrases or not any(map(_PLAIN.fullmatch, values))
+    return all(_WORDY.fullmatch(part) or (whole and _PLAIN.fullmatch(part)) for part in numbers)
 
 
 Named = TypeVar("Named", bytes, None)
@@ -357,7 +356,7 @@ def _row(line: bytes, layout: Layout, number: int, cut: bool) -> Row:
     if cut and len(parts) < layout.dim:
         raise EOFError(f"line {number} is cut")
     # GloVe 840B has words with spaces (". . ."); a row that is too wide has numbers there instead.
-    if len(parts) < layout.dim or not (layout.phrases or _is_name(name, parts)):
+    if len(parts) < layout.dim or not _is_name(name, parts, layout.phrases):
         raise InputError(
             f"{layout.path}: line {number} has {len(line.split()) - 1} numbers; expected {layout.dim}. "
             "Repair the line or get the file again."
