@@ -515,6 +515,13 @@ def test_a_binary_cut_anywhere_is_refused(put, read, packed, between):
             read(put(whole[:size]))
 
 
+def test_a_binary_of_phrases_cut_anywhere_is_refused(put):
+    whole = binary(PHRASES)
+    for size in range(len(whole)):
+        with pytest.raises(InputError):
+            vectors.load(put(whole[:size]))
+
+
 def test_a_text_cut_anywhere_is_refused_unless_only_its_last_number_is_shorter(put):
     whole = GOOD["text"]
     for size in range(whole.rindex(b" ") + 1):

@@ -35,7 +35,8 @@ _FOREIGN = {
     b"{": "is JSON; save words and vectors as text",
     b"[": "is JSON; save words and vectors as text",
 }
-DAMAGED = EOFError, zlib.error, LZMAError, BadZipFile  # what reading a damaged packed file raises
+# What reading a damaged packed file raises; the last is of a zip archive with an unknown version.
+DAMAGED = EOFError, zlib.error, LZMAError, BadZipFile, NotImplementedError
 
 
 @contextmanager

@@ -321,7 +321,11 @@ def _space(held: bytes, at: int, width: int) -> int:
         if _is_usual(held[space + 1 : space + 1 + width]):
             return space
         space = more.end() - 1
-    return space if space != first and _is_usual(held[space + 1 : space + 1 + width]) else first
+    if space == first:
+        return first
+    if space + 1 + width > len(held):
+        return -1
+    return space if _is_usual(held[space + 1 : space + 1 + width]) else first
 
 
 def _is_usual(payload: bytes) -> bool:
