@@ -120,18 +120,33 @@ def spans(text: str, tokenization: str) -> list[tuple[int, int]]:
     >>> spans("Don't", "words")
     [(0, 3), (3, 4), (4, 5)]
     """
+    from tokenizers import Regex, pre_tokenizers
+
+    steps, pre_tokenizer = _steps(tokenization)
+    if tokenization != "jieba":
+        return [place for _, place in _places(text, steps, pre_tokenizer)]
+    # jieba reads a normalized text, and its words have more spaces between them than that.
+    (segmented,) = _segmented([text], tokenization)
+    each = pre_tokenizers.Split(Regex("."), "isolated")
+    letters = [
+        place for letter, place in _places(text, normalizer(lower=False), each) if not letter.isspace()
+    ]
+    numbers = list(accumulate((not letter.isspace() for letter in segmented), initial=0))
+    return [
+        (letters[numbers[start]][0], letters[numbers[end] - 1][1])
+        for _, (start, end) in _places(segmented, steps, pre_tokenizer)
+    ]
+
+
+def _places(text: str, steps: Any, pre_tokenizer: Any) -> list[tuple[str, tuple[int, int]]]:
+    """The tokens of a text, and where each starts and ends in it."""
     from tokenizers import PreTokenizedString
 
-    normalizer, pre_tokenizer = _steps(tokenization)
-    (segmented,) = _segmented([text], tokenization)
-    pieces = PreTokenizedString(segmented)
-    pieces.normalize(normalizer.normalize)
+    pieces = PreTokenizedString(text)
+    pieces.normalize(steps.normalize)
     pre_tokenizer.pre_tokenize(pieces)
-    # jieba's words have more spaces between them than the text.
-    places = [place for place, letter in enumerate(text) if not letter.isspace()]
-    numbers = list(accumulate((not letter.isspace() for letter in segmented), initial=0))
     splits = pieces.get_splits(offset_referential="original", offset_type="char")
-    return [(places[numbers[start]], places[numbers[end] - 1] + 1) for _, (start, end), _ in splits]
+    return [(token, place) for token, place, _ in splits]
 
 
 @dataclass
