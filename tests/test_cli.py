@@ -515,6 +515,25 @@ def test_vectors(home, said, document):
     assert "word2vec text" in said("vectors", "info", "v.txt")
 
 
+def test_the_words_of_texts_and_of_a_file(home, said, document):
+    assert document("vectors", "words", "ΚΑΚΌΣ du\xadll")["words"] == [["κακός", "dull"]]
+    assert said("vectors", "words", "Don't", "CAG").endswith("don ' t\ncag\n")
+    assert document("vectors", "info", "words.bin")["normalized"] == 1
+    assert "normalized 100.0 %" in said("vectors", "info", "words.bin")
+
+
+def test_the_share_of_words_with_a_vector_is_printed_and_in_the_card(home, vnait):
+    data = table(home / "rare.csv", [("bad film", "neg"), ("good zebra", "pos")] * 12)
+    options = ("--vectors", "words.bin", "--steps", "2")
+    shares = "75.0 % (75.0 % of the tokens)"
+    line = f"words with a vector: training rows {shares}, test rows {shares}"
+    assert line in vnait("train", data, "--test", data, "--out", "rare", *options)[2]
+    assert f"- {line.capitalize()}." in (home / "rare" / "README.md").read_text()
+    err = vnait("predict", "rare", "data.csv", "--out", "answers.csv")[2]
+    assert "words with a vector: new rows 100.0 % (100.0 % of the tokens)." in err
+    assert line in vnait("compare", data, "--methods", "none", "--seeds", "1", *options)[2]
+
+
 def test_the_installed_command_writes_plain_text_into_a_pipe():
     done = subprocess.run(
         [VNAIT, "params"], capture_output=True, text=True, env={**os.environ, "TERM": "xterm-256color"}
@@ -710,7 +729,7 @@ BAD_INPUT = {
     "truncated gzip vectors": with_vectors("v.gz", gzip.compress(b"2 2\na 1 2\nb 1 2\n")[:-12], "v.gz"),
     "unreadable vectors": with_vectors("v.bin", b"\x00\x01\x02 no vectors", "v.bin has no known format"),
     "vectors of another width": with_vectors(
-        "w.txt", b"3 2\na 1 2\ngood 1 2 3\nbad 1 2\n", "line 3 has 3 numbers; expected 2"
+        "w.txt", b"3 2\na 1 2\ngood 1.5 2 3\nbad 1 2\n", "line 3 has 3 numbers; expected 2"
     ),
     "zero known words": unknown,
     "no model there": plain("predict gone data.csv", "there is no folder gone; give one that `vnait train`"),

@@ -2,8 +2,10 @@
 
 import json
 import logging
+import re
 import sys
 from itertools import chain
+from pathlib import Path
 
 import pytest
 import torch
@@ -18,6 +20,7 @@ from transformers import (
 )
 
 from vnait.data import TOKENIZATIONS, TextCounts, encode, tokenizer, unknown_share, words
+from vnait.data.text import normalized, unicode_version
 from vnait.data.tokens import spans
 from vnait.shared.errors import InputError
 
@@ -61,9 +64,9 @@ def learned(texts: list[str], tokenization: str = "words"):
         ("السَّلام عليكم،", ["السَّلام", "عليكم", "،"]),
         ("हिन्दी में", ["हिन्दी", "में"]),
         ("가나 다", ["가나", "다"]),
-        ("ПРИВЕТ ΣΑΣ", ["привет", "σασ"]),
+        ("ПРИВЕТ ΣΑΣ", ["привет", "σας"]),
         ("Cafe\u0301 CAFÉ", ["café", "café"]),
-        ("👍🏽ok❤️", ["👍", "🏽", "ok", "❤️"]),
+        ("👍🏽ok❤️", ["👍🏽", "ok", "❤"]),
         ("a\u00a0b\u3000c\u2028d\u200be\ufefff\r\n\tg", list("abcdefg")),
         ("[MASK] </s>", ["[", "mask", "]", "<", "/", "s", ">"]),
         (" \n", []),
@@ -95,6 +98,7 @@ def test_characters(text, expected):
         ("我买了T恤，OK", ["我", "买", "了", "t恤", "，", "ok"]),
         ("привет café 世界", ["привет", "café", "世界"]),
         ("cafe\u0301世界", ["café", "世界"]),
+        ("北\u00ad京的T\u200d恤", ["北京", "的", "t恤"]),
     ],
 )
 def test_jieba_finds_chinese_words_and_leaves_other_scripts_whole(text, expected):
@@ -103,8 +107,8 @@ def test_jieba_finds_chinese_words_and_leaves_other_scripts_whole(text, expected
 
 @pytest.mark.parametrize("tokenization", TOKENIZATIONS)
 def test_spans_are_those_of_the_words_in_the_text_as_written(tokenization):
-    written = " 我不喜欢  T恤, İstanbul\u200b Cafés!"
-    cut = [written[start:end].lower() for start, end in spans(written, tokenization)]
+    written = " 我不喜\u2060欢  T恤, İstanbul\u200b Cafés du\xadll 👨\u200d👩 ΚΑΚΌΣ!"
+    cut = [normalized(written[start:end]) for start, end in spans(written, tokenization)]
     assert cut == words([written], tokenization)[0]
 
 
@@ -126,6 +130,147 @@ def test_the_error_of_a_missing_jieba_has_the_install_command(monkeypatch):
 def test_an_unknown_tokenization_lists_the_three(call):
     with pytest.raises(InputError, match="tokenization is 'bpe'; expected one of words, characters, jieba"):
         call()
+
+
+# What a text is before it is cut
+
+SHY, LRM, RLM, ALM, WORD_JOINER, LRE, FSI = 0xAD, 0x200E, 0x200F, 0x61C, 0x2060, 0x202A, 0x2068
+VARIATIONS = 0xFE00, 0xFE0F, 0xE0101
+OTHERS = 0x34F, 0x180E, 0x3164, 0x2064, 0xFFF9, 0xE0067, 0x200C, 0x200D, 0, 7, 0x9F
+MARKS = [*map(chr, (SHY, LRM, RLM, ALM, WORD_JOINER, LRE, FSI, *VARIATIONS, *OTHERS))]
+
+
+@pytest.mark.parametrize("mark", MARKS, ids=ascii)
+@pytest.mark.parametrize("tokenization", TOKENIZATIONS)
+def test_invisible_characters_change_no_word(mark, tokenization):
+    plain = tokens("a dull film", tokenization)
+    for seen in (
+        f"a {mark}dull film",
+        f"a du{mark}ll film",
+        f"a dull{mark}{mark} film",
+        f"{mark}a dull film",
+    ):
+        assert tokens(seen, tokenization) == plain
+    assert tokens(f"e{mark}\u0301", tokenization) == ["é"]
+
+
+@pytest.mark.parametrize(
+    "gap",
+    ["\u00a0", "\u202f", "\u2007", "\u3000", "\u200b", "\ufeff", "\x1c", "\x1f", "\x85", "\v"],
+    ids=ascii,
+)
+def test_every_space_is_a_space(gap):
+    assert tokens(f"a{gap}dull{gap}{gap}film{gap}") == ["a", "dull", "film"]
+    assert normalized(f"a{gap}dull{gap}{gap}film{gap}") == "a dull film"
+
+
+@pytest.mark.parametrize(
+    ("written", "small"),
+    [
+        ("ΚΑΚΌΣ", "κακός"),
+        ("ΟΔΥΣΣΕΎΣ", "οδυσσεύς"),
+        ("κακόσ", "κακός"),  # as other software writes it
+        ("ΣΟΦΌΣ2", "σοφός2"),
+        ("Σ", "σ"),  # a letter alone, as of a sum
+        ("İYİ", "iyi"),
+        ("I\u0307stanbul", "istanbul"),
+        ("İstanbul".lower(), "istanbul"),
+        ("ISPARTA", "isparta"),
+        ("ışık", "ışık"),  # dotless: I is i in every other language
+        ("STRAẞE", "straße"),
+        ("\u212aelvin", "kelvin"),
+        ("ǅ", "ǆ"),
+    ],
+)
+def test_capitals_of_every_language(written, small):
+    assert tokens(written) == [small] == tokens(small)
+
+
+@pytest.mark.parametrize(
+    ("emoji", "same"),
+    [
+        ("👍🏽", None),
+        ("👨\u200d👩\u200d👧\u200d👦", None),
+        ("👩🏽\u200d🚀", None),
+        ("🇩🇪", None),
+        ("\U0001f3f4\U000e0067\U000e0062\U000e0073\U000e0063\U000e0074\U000e007f", None),
+        ("❤\ufe0f", "❤"),
+        ("1\ufe0f\u20e3", "1\u20e3"),
+        ("#\ufe0f\u20e3", "#\u20e3"),
+        ("🏳\ufe0f\u200d🌈", "🏳\u200d🌈"),
+    ],
+)
+@pytest.mark.parametrize("tokenization", TOKENIZATIONS)
+def test_an_emoji_is_one_word_however_it_is_put_together(emoji, same, tokenization):
+    word = same or emoji
+    expected = [*tokens("ok", tokenization), word, word, "!", *tokens("so", tokenization)]
+    assert (
+        tokens(f"ok{emoji}{emoji}!so", tokenization) == expected == tokens(f"ok{word}{word}!so", tokenization)
+    )
+
+
+def test_two_flags_and_a_mark_between_words_stay_apart():
+    assert tokens("🇩🇪🇫🇷 👍\u200d ok a\u200d👩") == ["🇩🇪", "🇫🇷", "👍", "ok", "a", "👩"]
+
+
+@pytest.mark.parametrize(
+    ("written", "expected"),
+    [
+        ("می\u200cخواهم", ["می\u200cخواهم"]),  # two words of one another without it
+        ("می\u200c خواهم", ["می", "خواهم"]),
+        ("अवन\u094d\u200d", ["अवन\u094d\u200d"]),  # after a virama, also at the end
+        ("क\u094d\u200dष", ["क\u094d\u200dष"]),
+        ("क\u200d", ["क"]),
+        ("film\u200cخواهم", ["filmخواهم"]),
+        ("ខ\u200cក", ["ខ", "ក"]),
+    ],
+)
+def test_joiners_stay_where_a_script_needs_them(written, expected):
+    assert tokens(written) == expected
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    st.text(
+        st.characters(codec="utf-8") | st.sampled_from("\u200c\u200dΣİ\u0307\ufe0f👩🏽क\u094d \xad"),
+        max_size=12,
+    )
+)
+def test_a_normalized_text_stays_as_it_is(text):
+    for lower in (True, False):
+        once = normalized(text, lower=lower)
+        assert normalized(once, lower=lower) == once
+    assert tokens(normalized(text, lower=False)) == tokens(normalized(text)) == tokens(text)
+
+
+@given(st.text(st.characters(min_codepoint=32, max_codepoint=126)))
+def test_plain_text_is_only_in_small_letters(text):
+    assert normalized(text) == " ".join(text.lower().split())
+    assert tokenizer([])._tokenizer.normalizer.normalize_str(text) == text.lower()
+
+
+TABLE = [
+    row.split("`")[1:4:2]
+    for row in Path(__file__)
+    .parent.with_name("docs")
+    .joinpath("text.md")
+    .read_text(encoding="utf-8")
+    .splitlines()
+    if row.startswith("| `")
+]
+
+
+@pytest.mark.parametrize(("written", "expected"), TABLE, ids=ascii)
+def test_the_table_of_the_page(written, expected):
+    plain = (re.sub(r"\\u(....)", lambda code: chr(int(code[1], 16)), cell) for cell in (written, expected))
+    text, shown = plain
+    assert tokens(text) == shown.split(" ")
+
+
+def test_a_saved_tokenizer_names_its_normalization(tmp_path):
+    tokenizer(["a"]).save_pretrained(tmp_path)
+    assert json.loads((tmp_path / "tokenizer_config.json").read_text())["normalization"] == 1
+    assert unicode_version().count(".") == 1
 
 
 # The vocabulary

@@ -1,13 +1,18 @@
 """Semantic vectors: every format against gensim's own loader, every error, memory, and determinism."""
 
+import bz2
 import contextlib
 import gzip
+import io
 import logging
+import lzma
 import os
 import pickle
 import subprocess
 import sys
 import tracemalloc
+import unicodedata
+import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -189,6 +194,180 @@ def test_only_the_rows_asked_for_are_held(put, monkeypatch, layout, packed):
     assert peak < 1.5 * found.table.nbytes + 600_000  # 0.24 MB of 2.4 are kept
 
 
+# Layouts of other tools
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        ("film\t1 2 3\nplot\t4 5 6\n", ["film", "plot"]),
+        ("film\t1\t2\t3\nplot\t4\t5\t6\n", ["film", "plot"]),
+        ("2\t3\nfilm\t1\t2\t3\nplot\t4\t5\t6\n", ["film", "plot"]),
+        ("2  3 \r\nfilm  1  2  3\r\nplot  4 5 6 \t\r\n", ["film", "plot"]),
+        ("  film 1 2 3\n  plot 4 5 6", ["film", "plot"]),
+        ("new york\t1\t2\t3\nplot\t4\t5\t6\n", ["new york", "plot"]),
+        ("2 3\nfilm 1 2 3\niphone 7 4 5 6\n", ["film", "iphone 7"]),
+        ("2 3\nfilm 1 2 3\nto infinity 4 5 6\n", ["film", "to infinity"]),
+        ("to infinity 1 2 3\nfilm 4 5 6\n", ["to infinity", "film"]),
+        ("film 1 2 3\nthe nan 4 5 6\n", ["film", "the nan"]),
+        ("film 1.0 2.0 3.0\nwindows 10 4.0 5.0 6.0\n", ["film", "windows 10"]),
+        ("windows 10 1.0 2.0 3.0\nfilm 4e0 5.0 6.0\n", ["windows 10", "film"]),
+        (". . . 1 2 3\nfilm 4 5 6\n", [". . .", "film"]),
+        ("R$ 0,00 1 2 3\nfilm 4 5 6\n", ["R$ 0,00", "film"]),
+        ("0 1 2 3\n1 4 5 6\n", ["0", "1"]),
+        ("2 3\n2 1 2 3\n3 4 5 6\n", ["2", "3"]),
+        ("1e5 1 2 3\n-inf 4 5 6\n", ["1e5", "-inf"]),
+        ("film 1 2 3\nplot 4 5 6\nfilm 7 8 9\n", ["film", "plot"]),
+    ],
+)
+@pytest.mark.parametrize("mark", ["", "\ufeff"])
+def test_text_in_the_layouts_of_other_tools(put, content, words, mark):
+    path = put((mark + content).encode())
+    equal(vectors.load(path), words, [[1, 2, 3], [4, 5, 6]])
+    equal(vectors.load(path, words[1:]), words[1:], [[4, 5, 6]])
+    assert vectors.info(path)["dim"] == 3
+
+
+@pytest.mark.parametrize(
+    "content",
+    ["2 3\nfilm 1 2 3 \nplot 4 5 6\n", "2 3\r\nfilm 1 2 3\r\nplot 4 5 6", "2 3\n7 1 2 3\n8 4 5 6\n"],
+)
+@pytest.mark.parametrize("ending", ["", ".gz", ".bz2", ".xz"])
+def test_reading_and_gensim_agree(put, content, ending):
+    path = put(PACK[ending](content.encode()), f"v.txt{ending}")
+    same(vectors.load(path), KeyedVectors.load_word2vec_format(str(path)))
+
+
+def zipped(content, *names):
+    target = io.BytesIO()
+    with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name in names or ("v.txt",):
+            archive.writestr(name, content)
+    return target.getvalue()
+
+
+PACK = {"": bytes, ".gz": gzip.compress, ".bz2": bz2.compress, ".xz": lzma.compress, ".zip": zipped}
+
+
+@layouts
+@pytest.mark.parametrize("packing", ["bz2", "xz", "zip"])
+def test_packed_files(put, layout, packing):
+    made = Vectors([f"w{i}" for i in range(3_000)], np.ones((3_000, 50), np.float32), "made up")
+    path = put(PACK[f".{packing}"](LAYOUTS[layout](made)))
+    equal(vectors.load(path), made.words, made.table)
+    equal(vectors.load(path, made.words[5:9]), made.words[5:9], made.table[5:9])
+    assert vectors.info(path)["format"].endswith(f", {packing}")
+    with pytest.raises(InputError):
+        vectors.load(put(path.read_bytes()[:-60]))
+
+
+PHRASES = Vectors(["new york", "film", "vitamin a", "r & b", "x y z"], some(5, 8).table, "made up")
+
+
+@pytest.mark.parametrize("between", [b"", b"\n"])
+@pytest.mark.parametrize("chunk", [50, 1 << 18])
+def test_phrases_in_a_binary(put, monkeypatch, between, chunk):
+    monkeypatch.setattr(streams, "_CHUNK", chunk)
+    path = put(binary(PHRASES, between))
+    equal(vectors.load(path), PHRASES.words, PHRASES.table)
+    equal(vectors.load(path, ["film", "x y z"]), ["film", "x y z"], PHRASES.table[[1, 4]])
+
+
+@pytest.mark.parametrize("read", [vectors.load, vectors.info, lambda path: vectors.load(path, ["w1"])])
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (text(MADE4 := some(4, 3)).decode().encode("utf-16"), "is UTF-16 text; save it again as UTF-8"),
+        (text(MADE4).decode().encode("utf-16-le"), "is mostly NUL characters, like UTF-16"),
+        (text(MADE4).decode().encode("utf-32"), "is UTF-32 text; save"),
+        (b"\xe9t\xe9 1 2\nw1 3 4\n", r"line 1 is not UTF-8 \(byte 0xe9\).*such as Latin-1 or GB 18030"),
+        (b"w1 1 2\ncaf\xe9 3 4\n", r"line 2 is not UTF-8 \(byte 0xe9\)"),
+        (b"2 2\nw1 1 2\nna\xefve 3 4\n", r"line 3 is not UTF-8 \(byte 0xef\)"),
+        ("1 2\n电影\t1\t2\n".encode("gbk"), r"line 2 is not UTF-8 \(byte 0xb5\)"),
+        (binary(MADE4).replace(b"w1", b"\xe9e"), r"word 2 is not UTF-8 \(byte 0xe9\)"),
+        (binary(MADE4).replace(b"w1", b"w\1"), "word 2 has control characters"),
+        (binary(MADE4, header=b"2 7\n"), "word 2 has control characters|can be read|continues"),
+        (zipped(b"a 1 2\n", "v.50.txt", "v.100.txt"), "can't be read: it has 2 files"),
+        (b"\x28\xb5\x2f\xfd\0\0\0", "is packed by zstd; unpack it"),
+        (b"version https://git-lfs.github.com/spec/v1\noid sha256:4d\nsize 9\n", "run git lfs pull"),
+        (b"<!DOCTYPE html>\n<html>404</html>\n", "is a web page or XML; get the file itself"),
+        (b"\x93NUMPY\1\0v\0{'descr': '<f4'}\n", "is a NumPy array, which has no words"),
+        (b"film,0.1,0.2\nplot,0.3,0.4\n", "has ',' between its columns; put spaces or tabs there"),
+        (b'{"film": [0.1, 0.2]}', "is JSON; save words and vectors as text"),
+        (b"film 1 2 3\nplot 4 5\n", "line 2 has 2 numbers; expected 3"),
+        (b"w1 1 2 3\nplot  4 5\n", "line 2 has 2 numbers; expected 3"),
+        (b"film 1.5 2 3\nplot 4 5 6\nw1 7 8 9 1\n", "line 3 has 4 numbers; expected 3"),
+        (b"3 2\nfilm 1 2\nw1 0.5 1 2\nplot 3 4\n", "line 3 has 3 numbers; expected 2"),
+        (b"3 2\nfilm 1 2\nfilm 1 2 plot 3 4\n", r"2 of the 3 vectors can be read"),
+    ],
+    ids=lambda value: value[:20].hex() if isinstance(value, bytes) else None,
+)
+def test_other_files_are_refused_by_name(put, read, content, message):
+    with pytest.raises(InputError, match=message) as caught:
+        read(put(content))
+    assert str(caught.value).count("\n") == 0
+
+
+# Words as texts have them
+
+
+SPELLINGS = {
+    "Hund": "hund",
+    "HAUS": "haus",
+    unicodedata.normalize("NFD", "Café"): "café",
+    "ΟΔΥΣΣΕΎΣ": "οδυσσεύς",
+    "İyi": "iyi",
+    "co\xadop": "coop",
+    "❤\ufe0f": "❤",
+    "\ufeffbom": "bom",
+}
+
+
+@pytest.mark.parametrize("layout", [*LAYOUTS, "kv"])
+def test_a_word_is_looked_up_in_other_case_and_normal_form(tmp_path, put, layout):
+    made = Vectors([*SPELLINGS, "\u3164"], some(len(SPELLINGS) + 1, 4).table, "made up")
+    if layout == "kv":
+        path = tmp_path / "v.kv"
+        in_gensim(made).save(str(path))
+    else:
+        path = put(LAYOUTS[layout](made))
+    equal(vectors.look_up(path, set(SPELLINGS.values())), SPELLINGS.values(), made.table[:-1])
+    equal(vectors.look_up(path, ["haus"], first=1), ["hund", "haus"], made.table[:2])
+    equal(vectors.look_up(path, ["haus"], first=99), SPELLINGS.values(), made.table[:-1])
+    with pytest.raises(InputError, match="has none of the 1 words"):
+        vectors.load(path, ["haus"])
+
+
+@pytest.mark.parametrize(
+    "order", [["HUND", "hund", "Hund"], ["hund", "HUND", "Hund"], ["Hund", "HUND", "hund"]]
+)
+@pytest.mark.parametrize("first", [0, 1, 3])
+def test_a_word_as_written_comes_before_others(put, order, first):
+    made = Vectors(order, some(3, 4).table, "made up")
+    found = vectors.look_up(put(glove(made)), ["hund"], first=first)
+    equal(found, ["hund"], made.table[[made.words.index("hund")]])
+    alone = Vectors(["Hund", "HUND"], made.table[:2], "made up")
+    equal(vectors.look_up(put(glove(alone)), ["hund"]), ["hund"], alone.table[:1])
+
+
+def test_ngrams_come_after_other_case():
+    path = datapath("crime-and-punishment.bin")
+    reference = load_facebook_vectors(path)
+    known = reference.key_to_index
+    named = next(word for word in known if word.isalpha() and word != word.lower() not in known)
+    small = named.lower()
+    found = vectors.look_up(path, [small, "zzunseen"])
+    equal(found, [small, "zzunseen"], [reference[named], reference["zzunseen"]])
+
+
+@pytest.mark.parametrize("number", ["1e30", "-2.9e26", "1e7"])
+def test_a_number_that_hides_all_others_is_refused_with_its_word(put, number):
+    path = put(f"warm 1 0\nnew {number} 0\nfilm 0 1\n".encode())
+    with pytest.raises(InputError, match=r"the vector of 'new' has the number .* beside which all others"):
+        vectors.look_up(path, ["new", "film"])
+    assert vectors.look_up(path, ["film"]).words == ["film"]
+
+
 # gensim's own files and fastText
 
 
@@ -334,6 +513,13 @@ def test_a_binary_cut_anywhere_is_refused(put, read, packed, between):
     for size in range(len(whole)):
         with pytest.raises(InputError):
             read(put(whole[:size]))
+
+
+def test_a_binary_of_phrases_cut_anywhere_is_refused(put):
+    whole = binary(PHRASES)
+    for size in range(len(whole)):
+        with pytest.raises(InputError):
+            vectors.load(put(whole[:size]))
 
 
 def test_a_text_cut_anywhere_is_refused_unless_only_its_last_number_is_shorter(put):
@@ -545,6 +731,25 @@ def test_info_of_fasttext():
     found = vectors.info(datapath("crime-and-punishment.bin"))
     first = ["и", "в", "на", "the", "and"]
     assert found == {"format": "fastText", "words": 291, "dim": 5, "bytes": 19619, "first": first}
+
+
+def test_how_the_words_of_a_file_are_written(put, tmp_path):
+    words = ["film", "Film", "new_york", "e\u0301", "фильм", "1999", "电影", "_", "new york", "co\xadop"]
+    path = tmp_path / "v.kv"
+    in_gensim(Vectors(words, some(10, 3).table, "made up")).save(str(path))
+    facts = vectors.spelling(vectors.words_in(path))
+    assert facts == {
+        "normalized": 0.7,
+        "capitals": 0.1,
+        "not_nfc": 0.1,
+        "phrases": 0.2,
+        "scripts": {"Latin": 0.6, "none": 0.2, "Cyrillic": 0.1, "CJK": 0.1},
+        "examples": ["Film", "e\u0301", "co\xadop"],
+    }
+    path = put(glove(Vectors(words[:6], some(6, 3).table, "made up")))
+    assert list(vectors.words_in(path)) == words[:6]
+    fasttext = datapath("crime-and-punishment.bin")
+    assert list(vectors.words_in(fasttext)) == load_facebook_vectors(fasttext).index_to_key
 
 
 # Vectors and align

@@ -5,7 +5,7 @@ import logging
 import numpy as np
 import pytest
 
-from vnait.data import vectors
+from vnait.data import coverage, tokenizer, vectors
 from vnait.data import vocabulary as vocabulary
 from vnait.shared.errors import InputError
 
@@ -89,3 +89,21 @@ def test_fingerprints_separate_tokenizations_and_vectors(tmp_path):
     assert words.fingerprint != vocabulary.look_up(letters, path, tokenization="characters").fingerprint
     turned, _ = file_of(tmp_path / "w.bin", ["a", "b", "c"], scale=-7.0)
     assert words.fingerprint != vocabulary.look_up(letters, turned).fingerprint
+
+
+def test_coverage_of_training_rows_and_others(tmp_path):
+    path, _ = file_of(tmp_path / "v.bin", ["Red", "sun", "noon"])
+    learned = vocabulary.look_up(TEXTS, path)
+    assert learned.covers() == {"training": {"words": 2 / 4, "tokens": 3 / 5}}
+    assert learned.covers(["RED noon", "zebra zebra", ""])["test"] == {"words": 2 / 3, "tokens": 2 / 4}
+    assert coverage.written(learned.covers(["red"])) == (
+        "words with a vector: training rows 50.0 % (60.0 % of the tokens), test rows 100.0 % (100.0 % of the "
+        "tokens)"
+    )
+    assert vocabulary.learn(["a b", "a b"]).covers(["a"]) == {}
+
+
+def test_coverage_reads_texts_in_parts(monkeypatch):
+    monkeypatch.setattr(coverage, "_PART", 2)
+    texts = ["a b", "a", "c", "d"] * 3
+    assert coverage.coverage_of(iter(texts), tokenizer(["a", "c"])) == {"words": 2 / 4, "tokens": 9 / 15}

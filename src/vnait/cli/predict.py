@@ -89,6 +89,15 @@ def predict_command(
         with atomic_file(out) as draft, draft.open("w", encoding="utf-8", newline="") as file:
             count = write_csv(file, names, rows)
         echo(f"{count} rows: {out}")
+    _log_coverage(fitted, texts)
+
+
+def _log_coverage(fitted: Model, texts: Texts) -> None:
+    from vnait.data.coverage import coverage_of, log_coverage
+    from vnait.train.predict import Fitted
+
+    if isinstance(fitted, Fitted) and fitted.record is not None and "coverage" in fitted.record.data:
+        log_coverage({"new": coverage_of(texts(), fitted.tokenizer)})
 
 
 def _check_out(out: Path, data: str) -> None:

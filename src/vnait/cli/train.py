@@ -107,12 +107,14 @@ def train_command(
         track=track,
     )
     penalties = _penalties(run, smoothness, boundary)
+    from vnait.data.coverage import log_coverage
     from vnait.shared.processes import is_first, once_per_node  # torch, once the settings are checked
 
     with shared.progress(quiet or not is_first(), "reading texts and words"):
         ready, about = once_per_node(lambda: _prepared(run, *read(), out, words))
     fitted = _trained(ready, penalties, out, about, quiet=quiet)
     if fitted is not None:
+        log_coverage(ready.facts.get("coverage", {}))
         _show(fitted, out, as_json)
 
 

@@ -1,4 +1,4 @@
-"""Commands on semantic vectors: vectors train, info."""
+"""Commands on semantic vectors: vectors train, info, words."""
 
 from pathlib import Path
 from typing import Annotated
@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from vnait.cli import shared
+from vnait.cli.output import echo
 
 vectors_app = typer.Typer(help="Semantic vectors: train and inspect them.", no_args_is_help=True)
 shared.app.add_typer(vectors_app, name="vectors")
@@ -44,7 +45,37 @@ def vectors_train_command(
 def vectors_info_command(
     path: Annotated[str, typer.Argument(help="A vector file.")], *, as_json: shared.AsJson = False
 ) -> None:
-    """Show format, words and width of a vector file."""
+    """Show format, words and width of a vector file, and how its words are written."""
     from vnait.data import vectors
 
-    shared.print_facts(vectors.info(path), as_json)
+    facts = vectors.info(path)
+    written = vectors.spelling(vectors.words_in(path))
+    if as_json:
+        shared.print_json({**facts, **written})
+        return
+    scripts = ", ".join(f"{name} {share:.1%}" for name, share in written.pop("scripts").items())
+    examples = ", ".join(written.pop("examples"))
+    shares = {name.replace("_", " "): f"{share:.1%}" for name, share in written.items()}
+    lines = {**shares, "scripts": scripts, "examples": examples or "none"}
+    shared.print_facts({**facts, **{name: line.replace("%", " %") for name, line in lines.items()}}, False)
+
+
+@vectors_app.command("words")
+def vectors_words_command(
+    texts: Annotated[list[str], typer.Argument(help="Texts, each in quotes.")],
+    *,
+    tokens: shared.Tokenization = "words",
+    as_json: shared.AsJson = False,
+) -> None:
+    """Show the words that texts are cut into, as a model and a vector file must have them."""
+    from vnait import data
+    from vnait.data.text import VERSION, unicode_version
+
+    rows = data.words(texts, tokens)
+    facts = {"normalization": VERSION, "unicode": unicode_version()}
+    if as_json:
+        shared.print_json({**facts, "words": rows})
+        return
+    shared.print_facts(facts, False)
+    for row in rows:
+        echo(" ".join(row))

@@ -16,6 +16,7 @@ from vnait.comparison.engines import in_workers
 from vnait.comparison.plan import Cell, Plan
 from vnait.comparison.runs import Callback
 from vnait.data import Table, read, summary, warn_of_repeats
+from vnait.data.coverage import log_coverage
 from vnait.data.tasks import CLASSIFICATION, REGRESSION, TAGGING
 from vnait.data.vocabulary import Vocabulary
 from vnait.positions.methods import BASE_POSITIONS, METHODS, Recipe
@@ -308,6 +309,7 @@ def _calls(plan: Plan, cells: list[Cell], workers: dict[str, Any], keep: Path | 
     for method in set(plan.methods) & set(METHODS):
         # A method that can't have vectors of this width raises before anything trains.
         new_model(words[seeds[0]], replace(plan.run, method=method), ["a", "b"], [1], plan.table.task)
+    log_coverage(words[seeds[0]].covers(plan.split(seeds[0])[1].texts))
     for cell in cells:
         yield delayed(run_cell)(
             plan,

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from vnait.data.pairs import TOKEN, are_pairs, check_sides, cut, joined, sides_of
 from vnait.data.sentences import Piece, pieces, split_words
+from vnait.data.text import VERSION, normalized, normalizer
 from vnait.shared.errors import InputError, extra, has_surrogate
 
 if TYPE_CHECKING:
@@ -25,15 +26,19 @@ MANY_UNKNOWN = 0.2
 NO_LIMIT = 10**9  # a `max_length` that cuts no text
 _PART = 4096  # texts tokenized together
 
-# Zero-width space and byte-order mark separate words too, though Unicode doesn't count them as white space.
-_GAPS = r"[\s\u200b\ufeff]+"
-_SYMBOL = r"[\p{P}\p{S}]\p{M}*"
+_GAPS = r"\s+"
+# With its marks. An emoji is one token with its skin tone, and so are a flag, a family and a keycap.
+_SYMBOL = r"(?=[\p{P}\p{S}])\X|[0-9]\u20e3"
 # Scripts written without spaces. The two long-vowel marks belong to no script of their own in Unicode.
 _SCRIPTS = r"\p{Han}\p{Hiragana}\p{Katakana}\u30fc\uff70\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}"
 _UNSPACED = rf"[{_SCRIPTS}]\p{{M}}*"
 _CLOSING, _OPENING, _WIDE = r",.;:!?%)\]}", r"(\[{", "，。！？；：、（）【】《》「」『』"
 # Single-character tokens, by tokenization; what remains between these and the gaps is one token.
-_ALONE = {"words": f"{_UNSPACED}|{_SYMBOL}", "characters": r".\p{M}*", "jieba": _SYMBOL}
+_ALONE = {
+    "words": f"{_UNSPACED}|{_SYMBOL}",
+    "characters": rf"{_SYMBOL}|.[\p{{M}}\u200c\u200d]*",
+    "jieba": _SYMBOL,
+}
 TOKENIZATIONS = tuple(_ALONE)
 
 # jieba gets only stretches with a Chinese character: it cuts any other script but Latin into single letters.
@@ -42,7 +47,7 @@ _CHINESE = re.compile(r"[a-zA-Z0-9+#&._%-]*[\u4e00-\u9fd5][\u4e00-\u9fd5a-zA-Z0-
 
 
 def tokenizer(vocabulary: Sequence[str], *, tokenization: str = "words") -> PreTrainedTokenizerFast:
-    """A word-level fast tokenizer: lower-cased NFC text to ids, [PAD] 0, [UNK] 1, [MASK] 2, then the words.
+    """A word-level fast tokenizer: `normalized` text to ids, [PAD] 0, [UNK] 1, [MASK] 2, then the words.
 
     vocabulary    distinct words, in the order of their ids; with "[SEP]" among them it reads pairs of texts
     tokenization  "words": split at white space; punctuation, symbols, and the characters of scripts written
@@ -87,6 +92,7 @@ def tokenizer(vocabulary: Sequence[str], *, tokenization: str = "words") -> PreT
         model_input_names=["input_ids", "attention_mask"],
         padding_side="right",
         tokenization=tokenization,
+        normalization=VERSION,
     )
 
 
@@ -98,14 +104,11 @@ def words(texts: Iterable[str], tokenization: str) -> list[list[str]]:
     >>> words(["Don't! 我爱", "CAG"], "words"), words(["CAG"], "characters")
     ([['don', "'", 't', '!', '我', '爱'], ['cag']], [['c', 'a', 'g']])
     """
-    normalizer, pre_tokenizer = _steps(tokenization)
+    _, pre_tokenizer = _steps(tokenization)
     known: dict[str, str] = {}  # one string a word, however often it occurs
     texts = list(texts)
     sides = iter(
-        [
-            known.setdefault(word, word)
-            for word, _ in pre_tokenizer.pre_tokenize_str(normalizer.normalize_str(side))
-        ]
+        [known.setdefault(word, word) for word, _ in pre_tokenizer.pre_tokenize_str(normalized(side))]
         for side in _segmented(chain.from_iterable(map(sides_of, texts)), tokenization)
     )
     return [joined([next(sides) for _ in sides_of(text)], TOKEN) for text in texts]
@@ -117,18 +120,33 @@ def spans(text: str, tokenization: str) -> list[tuple[int, int]]:
     >>> spans("Don't", "words")
     [(0, 3), (3, 4), (4, 5)]
     """
+    from tokenizers import Regex, pre_tokenizers
+
+    steps, pre_tokenizer = _steps(tokenization)
+    if tokenization != "jieba":
+        return [place for _, place in _places(text, steps, pre_tokenizer)]
+    # jieba reads a normalized text, and its words have more spaces between them than that.
+    (segmented,) = _segmented([text], tokenization)
+    each = pre_tokenizers.Split(Regex("."), "isolated")
+    letters = [
+        place for letter, place in _places(text, normalizer(lower=False), each) if not letter.isspace()
+    ]
+    numbers = list(accumulate((not letter.isspace() for letter in segmented), initial=0))
+    return [
+        (letters[numbers[start]][0], letters[numbers[end] - 1][1])
+        for _, (start, end) in _places(segmented, steps, pre_tokenizer)
+    ]
+
+
+def _places(text: str, steps: Any, pre_tokenizer: Any) -> list[tuple[str, tuple[int, int]]]:
+    """The tokens of a text, and where each starts and ends in it."""
     from tokenizers import PreTokenizedString
 
-    normalizer, pre_tokenizer = _steps(tokenization)
-    (segmented,) = _segmented([text], tokenization)
-    pieces = PreTokenizedString(segmented)
-    pieces.normalize(normalizer.normalize)
+    pieces = PreTokenizedString(text)
+    pieces.normalize(steps.normalize)
     pre_tokenizer.pre_tokenize(pieces)
-    # jieba's words have more spaces between them than the text.
-    places = [place for place, letter in enumerate(text) if not letter.isspace()]
-    numbers = list(accumulate((not letter.isspace() for letter in segmented), initial=0))
     splits = pieces.get_splits(offset_referential="original", offset_type="char")
-    return [(places[numbers[start]], places[numbers[end] - 1] + 1) for _, (start, end), _ in splits]
+    return [(token, place) for token, place, _ in splits]
 
 
 @dataclass
@@ -235,14 +253,13 @@ def unknown_share(tokenizer: PreTrainedTokenizerFast, ids: Iterable[Sequence[int
 
 def _steps(tokenization: str) -> tuple[Any, Any]:
     """The normalizer and the pre-tokenizer, which alone define a token."""
-    from tokenizers import Regex, normalizers, pre_tokenizers
+    from tokenizers import Regex, pre_tokenizers
 
     if tokenization not in _ALONE:
         raise InputError(f"tokenization is {tokenization!r}; expected one of {', '.join(TOKENIZATIONS)}.")
     gaps = pre_tokenizers.Split(Regex(_GAPS), "removed")
     alone = pre_tokenizers.Split(Regex(_ALONE[tokenization]), "isolated")
-    normalizer = normalizers.Sequence([normalizers.NFC(), normalizers.Lowercase()])
-    return normalizer, pre_tokenizers.Sequence([gaps, alone])
+    return normalizer(), pre_tokenizers.Sequence([gaps, alone])
 
 
 def _spacing(tokenization: str) -> Any:
@@ -284,6 +301,7 @@ def _segmented(texts: Iterable[str], tokenization: str | None) -> Iterable[str]:
     if tokenization != "jieba":
         return texts
     jieba = _jieba()
+    texts = (normalized(text, lower=False) for text in texts)  # its dictionary has words with capitals
     return [_CHINESE.sub(lambda match: f" {' '.join(jieba.lcut(match[0]))} ", text) for text in texts]
 
 

@@ -3,7 +3,7 @@
 import hashlib
 import json
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any
 
@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from vnait.data import tokens
 from vnait.data import vectors as word_vectors
+from vnait.data.coverage import Shares, coverage, coverage_of
 from vnait.data.pairs import TOKEN, are_pairs
 from vnait.data.rows import generator
 from vnait.data.sentences import Piece
@@ -31,6 +32,7 @@ class Vocabulary:
     table       e_w = (v_w - sum_u p_u v_u) / r: the vector v_w of each word minus their mean, scaled
                 to a root mean square of 1
     frequency   p (V,), the share of each id among the words of the texts
+    coverage    the `coverage` of the texts by the vectors of a file; None without a file
 
     The mean is subtracted because the common part of all vectors hides their differences (Mu and Viswanath
     2018, arXiv:1702.01417), most of all if Word2Vec had few texts. With one scale for all sources of vectors,
@@ -41,6 +43,7 @@ class Vocabulary:
     table: NDArray[np.float32]
     source: str
     frequency: NDArray[np.float32]
+    coverage: Shares | None = None
 
     @property
     def dim(self) -> int:
@@ -54,6 +57,13 @@ class Vocabulary:
     def pieces(self, texts: Sequence[str], *, max_length: int) -> list[list[Piece]]:
         """The ids of each sentence, in pieces of at most `max_length`, with the place of each word."""
         return tokens.encode_words(self.tokenizer, texts, max_length=max_length)
+
+    def covers(self, test: Sequence[str] | None = None) -> dict[str, Shares]:
+        """The coverage by the vectors of a file, of the training texts and of these; {} without a file."""
+        if self.coverage is None:
+            return {}
+        tests = {} if test is None else {"test": coverage_of(test, self.tokenizer)}
+        return {"training": self.coverage, **tests}
 
     @property
     def fingerprint(self) -> str:
@@ -94,14 +104,15 @@ def look_up(
     """The words of the texts with vectors from a file, and the file's first `vector_words` (default 50,000),
     so that a model knows words that its training texts lack.
     """
-    wanted = {word for sentence in tokens.words(texts, tokenization) for word in sentence}
+    sentences = tokens.words(texts, tokenization)
+    wanted = {word for sentence in sentences for word in sentence}
     first = VECTOR_WORDS if vector_words is None else vector_words
-    vectors = _readable(word_vectors.load(path, wanted, first=first), wanted, tokenization)
+    vectors = _readable(word_vectors.look_up(path, wanted, first=first), wanted, tokenization)
     vocabulary = _vocabulary(vectors, texts, tokenization)
     counts = tokens.TextCounts(tokens.NO_LIMIT)
     tokens.encode(vocabulary.tokenizer, texts, max_length=tokens.NO_LIMIT, tally=counts)
     counts.report()
-    return vocabulary
+    return replace(vocabulary, coverage=coverage(sentences, vocabulary.tokenizer))
 
 
 def _readable(vectors: Vectors, wanted: Collection[str], tokenization: str) -> Vectors:

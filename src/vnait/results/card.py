@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from vnait.data.coverage import written
 from vnait.data.tasks import CLASSIFICATION, MULTILABEL, REGRESSION, TAGGING
 from vnait.positions.methods import METHODS
 from vnait.results.record import Record
@@ -75,6 +76,7 @@ def card(record: Record, facts: Mapping[str, Any], results: Results | None = Non
         methods=METHODS,
         simple=SIMPLE,
         most=MAX_CLASSES,
+        coverage=written(record.data["coverage"]) if "coverage" in record.data else "",
     )
 
 

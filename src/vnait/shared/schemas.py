@@ -22,6 +22,7 @@ class RunData(TypedDict, total=False):
     shots: int | str
     classes: list[str]
     unknown_share: Number
+    coverage: dict[str, dict[str, Number]]
     bag_share: Number
     task: str
     vectors: str | None

@@ -197,6 +197,8 @@ def _facts(table: Table, test: Table | None, labelled: Labelled) -> dict[str, An
     }
     if isinstance(labelled.vocabulary, Vocabulary):
         facts["unknown_share"] = unknown_share(labelled.vocabulary.tokenizer, labelled.ids)
+        if coverages := labelled.vocabulary.covers(None if test is None else test.texts):
+            facts["coverage"] = coverages
     if test is not None:
         facts.update(test_fingerprint=test.fingerprint, test_rows=len(test))
     return facts

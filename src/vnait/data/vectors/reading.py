@@ -2,7 +2,7 @@
 
 import logging
 import struct
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Iterator
 from io import BufferedReader
 from itertools import islice
 from pathlib import Path
@@ -11,7 +11,18 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float32
 
-from vnait.data.vectors.streams import FASTTEXT, FASTTEXT_MAGIC, NATIVE, Layout, collect, records, rows, sniff
+from vnait.data.text import normalized
+from vnait.data.vectors.streams import (
+    FASTTEXT,
+    FASTTEXT_MAGIC,
+    NATIVE,
+    Layout,
+    collect,
+    records,
+    rows,
+    selected,
+    sniff,
+)
 from vnait.data.vectors.table import Vectors, none_known
 from vnait.shared.errors import InputError
 from vnait.shared.quiet import logger_at
@@ -19,18 +30,18 @@ from vnait.shared.quiet import logger_at
 # Its warnings, of few jobs or missing n-grams, are not about the user's data.
 GENSIM = "gensim", logging.CRITICAL + 1
 
+LARGEST = 1e6  # vectors have numbers around 1; some, made of counts, have thousands
 _SHOWN = 5
 
 
-def load(path: str | Path, words: Collection[str] | None = None, *, first: int = 0) -> Vectors:
-    """The vectors of `words` (None: of all words) in the file `path`, and of its `first` words, which are the
-    most frequent ones in most files.
+def load(path: str | Path, words: Collection[str] | None = None) -> Vectors:
+    """The vectors of `words` (None: of all words) in the file `path`.
 
-    The content decides the format: word2vec binary or text, GloVe text, each also as gzip, read in one pass
-    that stores only the rows wanted; fastText `.bin`, where subwords give every word a row; gensim's
-    KeyedVectors or Word2Vec. The last two are Python pickles, which run their author's code when read, so
-    they need the ending .kv or .model. Words are matched exactly, the first of equal words counts, rows are
-    in the file's order. An InputError names the file, and the line or word at fault.
+    The content decides the format: word2vec binary or text, GloVe text, each also packed (gz, bz2, xz, zip),
+    read in one pass that stores only the rows wanted; fastText `.bin`, where subwords give every word a row;
+    gensim's KeyedVectors or Word2Vec. The last two are Python pickles, which run their author's code when
+    read, so they need the ending .kv or .model. Words are matched exactly, the first of equal words counts,
+    rows are in the file's order. An InputError names the file, and the line or word at fault.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -41,8 +52,33 @@ def load(path: str | Path, words: Collection[str] | None = None, *, first: int =
     """
     if isinstance(words, str):
         raise InputError(f"words is one string, {words[:40]!r}; give a list of words.")
+    return _read(path, words, 0, str)
+
+
+def look_up(path: str | Path, words: Collection[str], *, first: int = 0) -> Vectors:
+    """The vectors of words as texts have them (`normalized`), and of the `first` of the file, which are the
+    most frequent ones in most files.
+
+    A word that the file lacks as it is written gets the vector of the first one that is the same in small
+    letters and normalized: "hund" that of "Hund". After that come the n-grams of a fastText model. Names are
+    normalized. Raises as `load` does, and where a number is too large for a vector.
+    """
+    vectors = _read(path, words, first, normalized)
+    sizes = np.abs(vectors.table).max(axis=1)
+    if (largest := sizes.max()) > LARGEST:
+        word = vectors.words[int(sizes.argmax())]
+        raise InputError(
+            f"{path}: the vector of {word!r} has the number {largest:.3g}, beside which all others are 0; "
+            "repair it or get the file again."
+        )
+    return vectors
+
+
+def _read(
+    path: str | Path, words: Collection[str] | None, first: int, naming: Callable[[str], str]
+) -> Vectors:
     layout = sniff(Path(path))
-    names, table = _READERS.get(layout.format, collect)(layout, words, first)
+    names, table = _READERS.get(layout.format, collect)(layout, words, first, naming)
     if words is not None and set(words).isdisjoint(names):
         raise none_known(path, list(words))
     return Vectors(names, table, str(path))
@@ -61,7 +97,8 @@ def info(path: str | Path) -> dict[str, Any]:
     """
     layout = sniff(Path(path))
     count, dim, first = _COUNTERS.get(layout.format, _count_rows)(layout)
-    name = f"{layout.format}, gzip" if layout.packed else layout.format
+    packing = "gzip" if layout.packing == "gz" else layout.packing
+    name = f"{layout.format}, {packing}" if packing else layout.format
     return {"format": name, "words": count, "dim": dim, "bytes": layout.path.stat().st_size, "first": first}
 
 
@@ -76,9 +113,19 @@ def _count_keyed(layout: Layout) -> tuple[int, int, list[str]]:
     return len(vectors.index_to_key), int(vectors.vector_size), list(vectors.index_to_key[:_SHOWN])
 
 
+def words_in(path: str | Path) -> Iterator[str]:
+    """Every word of the file `path`, as it is written, without the vectors in memory."""
+    layout = sniff(Path(path))
+    if layout.format in _READERS:
+        model = keyed(layout) if layout.format == NATIVE else fasttext(layout)
+        yield from map(str, model.index_to_key)
+    else:
+        yield from (word.decode("utf-8", "backslashreplace") for word, _ in rows(layout))
+
+
 _READERS = {
-    NATIVE: lambda layout, words, first: pick(keyed(layout), words, first),
-    FASTTEXT: lambda layout, words, first: pick(fasttext(layout), words, first),
+    NATIVE: lambda layout, *asked: pick(keyed(layout), *asked),
+    FASTTEXT: lambda layout, *asked: pick(fasttext(layout), *asked),
 }
 _COUNTERS = {NATIVE: _count_keyed, FASTTEXT: lambda layout: scan(layout.path)}
 
@@ -114,23 +161,24 @@ def fasttext(layout: Layout) -> Any:
 
 
 def pick(
-    vectors: Any, wanted: Collection[str] | None, first: int = 0
+    vectors: Any, wanted: Collection[str] | None, first: int = 0, naming: Callable[[str], str] = str
 ) -> tuple[list[str], Float32[np.ndarray, "V D"]]:
-    """The `wanted` words (None: all) and the `first` of gensim's `vectors`, with their rows, in the table's
-    order.
+    """The `selected` words of gensim's `vectors`, with their rows, in the table's order.
 
     A model with subwords has a vector for every word, so its rows are in the order of `wanted`.
     """
     if wanted is None:
         return list(vectors.index_to_key), np.array(vectors.vectors, dtype=np.float32)
-    wanted = [*wanted, *vectors.index_to_key[:first]]
-    if getattr(vectors, "bucket", 0):
-        words = list(dict.fromkeys(wanted))
-        with logger_at(*GENSIM):
-            rows = [vectors.get_vector(word) for word in words]
-        return words, np.array(rows, dtype=np.float32).reshape(len(words), vectors.vector_size)
-    index = sorted(vectors.key_to_index[word] for word in set(wanted) if word in vectors.key_to_index)
-    return [vectors.index_to_key[row] for row in index], np.asarray(vectors.vectors[index], dtype=np.float32)
+    keys = ((str(word), None) for word in vectors.index_to_key)
+    row_of = {name: row for row, name, _ in selected(keys, wanted, first, naming)}
+    if not getattr(vectors, "bucket", 0):
+        return list(row_of), np.asarray(vectors.vectors[list(row_of.values())], dtype=np.float32)
+    words = list(dict.fromkeys([*wanted, *row_of]))
+    with logger_at(*GENSIM):
+        rows = [
+            vectors.vectors[row_of[word]] if word in row_of else vectors.get_vector(word) for word in words
+        ]
+    return words, np.array(rows, dtype=np.float32).reshape(len(words), vectors.vector_size)
 
 
 def scan(path: Path) -> tuple[int, int, list[str]]:
@@ -162,7 +210,7 @@ def _scan(path: Path, file: BufferedReader, new: bool) -> tuple[int, int, list[s
         raise InputError(f"{path} is a fastText classifier; give a model trained with skipgram or cbow.")
     first: list[str] = []
     start, used = file.tell(), 0
-    for word, _ in records(file, b"\0", 9, count):
+    for word, _ in records(file, lambda held, at: held.find(b"\0", at), 9, count):
         used += len(word) + 10
         if len(first) < 5:
             first.append(word.decode("utf-8", "backslashreplace"))

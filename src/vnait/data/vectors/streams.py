@@ -5,17 +5,18 @@ chunk and the rows wanted are in memory.
 import io
 import re
 import struct
-import zlib
-from collections.abc import Collection, Generator, Iterable, Iterator
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 from jaxtyping import Float32
 
+from vnait.data.vectors.opening import DAMAGED, opened, packing_of, unknown
 from vnait.shared.errors import InputError
-from vnait.shared.files import unpacked
 
 BINARY, TEXT, GLOVE = "word2vec binary", "word2vec text", "GloVe text"
 FASTTEXT, NATIVE = "fastText", "gensim KeyedVectors"
@@ -28,43 +29,30 @@ _HEADER = re.compile(rb"[ \t]*(\d{1,15})[ \t]+(\d{1,15})\s*")
 Row = tuple[bytes, bytes]  # a word and its values, not decoded, since most rows are skipped
 _CHUNK = 1 << 18  # stays in the processor's cache: chunks of 4 MB take twice as long
 _LONGEST_WORD = 1 << 16
-_DEFLATE = 1032  # gzip never packs tighter than 1032 to 1
-_MOST = 16  # GiB that a packed file may unpack to; only the rows wanted are held in memory
+_CUT = 90  # bytes of a word that tools may have cut inside a letter; word2vec.c also cuts shorter ones
+_TIGHTEST = {"": 1, "gz": 1032, "zip": 1032}  # how many to one is packed at most; others have no limit
+_UNREADABLE = re.compile(rb"[\0-\x1f\x7f]")  # in a word of a binary file, which is then read shifted
+_PHRASE = re.compile(rb"[^\0-\x20\x7f]+ ")  # the next word of a name with spaces
+_TINY, _HUGE = 1e-12, 1e9  # outside are numbers of bytes that are letters, or are shifted
+_PLAIN, _WORDY = re.compile(rb"[+-]?\d+"), re.compile(rb"[+-]?[a-zA-Z]+")  # 10; nan, infinity
 _LONGEST_LINE = 1 << 23  # or row, in bytes
 
 
 @dataclass(frozen=True, kw_only=True)
 class Layout:
-    """The format of a vector file, whether it is gzipped, and the sizes in its header.
+    """The format of a vector file, what it is packed with, and the sizes in its header.
 
     Without a header, `count` is None and `skip` (bytes before the first row) 0. If gensim reads the file,
-    `dim` is 0.
+    `dim` is 0. `phrases`: the header is true of most rows, so that a whole number before is of a word.
     """
 
     path: Path
     format: str
-    packed: bool
+    packing: str = ""
     count: int | None = None
     dim: int = 0
     skip: int = 0
-
-
-@contextmanager
-def opened(path: Path) -> Iterator[io.BufferedReader]:
-    """`path` open for reading, unpacked if its content is gzip; an InputError if that fails."""
-    try:
-        with path.open("rb") as file:
-            yield unpacked(file, path, _MOST) if is_packed(file) else file
-    except FileNotFoundError as error:
-        raise InputError(f"there is no file {path}; check the path of the vectors.") from error
-    except (OSError, EOFError, zlib.error) as error:
-        reason = getattr(error, "strerror", None) or error
-        raise InputError(f"{path} can't be read: {reason}; check the path, or get the file again.") from error
-
-
-def is_packed(file: io.BufferedReader) -> bool:
-    """Whether the next two bytes are gzip's magic number; nothing is consumed."""
-    return file.peek(2)[:2] == b"\x1f\x8b"
+    phrases: bool = False
 
 
 def sniff(path: Path) -> Layout:
@@ -78,16 +66,13 @@ def sniff(path: Path) -> Layout:
     ('word2vec text', 1, 3, 4)
     """
     with opened(path) as file:
-        head, packed = _head(file), not isinstance(file.raw, io.FileIO)
+        head = _head(file)
     if not head:
         raise InputError(f"{path} is empty; get the file of vectors again.")
     for look in (_fasttext, _native, _word2vec, _glove):
-        if layout := look(path, packed, head):
+        if layout := look(path, packing_of(path), head):
             return layout
-    raise InputError(
-        f"{path} has no known format: its first line is neither 'words width' nor a word and its numbers; "
-        "give word2vec (binary or text), GloVe, fastText .bin or gensim .kv."
-    )
+    raise unknown(path, head)
 
 
 def are_numbers(values: list[bytes]) -> bool:
@@ -106,42 +91,46 @@ def _head(file: io.BufferedReader) -> bytes:
     return head
 
 
-def _fasttext(path: Path, packed: bool, head: bytes) -> Layout | None:
+def _fasttext(path: Path, packing: str, head: bytes) -> Layout | None:
     # Files older than fastText's magic number start with the 12 settings; loss and model are small codes.
     settings = struct.unpack_from("<12i", head) if len(head) >= 48 else (0,) * 12
     old = settings[6] in (1, 2, 3, 4) and settings[7] in (1, 2, 3) and 0 < settings[0] < 1 << 16
     if not (head.startswith(FASTTEXT_MAGIC) or old):
         return None
-    if packed:
+    if packing:
+        name = "gzip" if packing == "gz" else packing
         raise InputError(
-            f"{path} is a fastText model inside gzip; unpack it first (gunzip), then give the .bin file."
+            f"{path} is a fastText model inside {name}; unpack it first, then give the .bin file."
         )
-    return Layout(path=path, format=FASTTEXT, packed=False)
+    return Layout(path=path, format=FASTTEXT)
 
 
-def _native(path: Path, packed: bool, head: bytes) -> Layout | None:
+def _native(path: Path, packing: str, head: bytes) -> Layout | None:
     if not (head[:1] == b"\x80" and head[1:2] in (b"\x02", b"\x03", b"\x04", b"\x05")):
         return None
-    if packed or path.suffix not in (".kv", ".model"):
+    if packing or path.suffix not in (".kv", ".model"):
         raise InputError(
             f"{path} is a Python pickle, which can run any code when it is read; if it is gensim's and you "
             "trust it, unpack it and rename it to .kv or .model."
         )
-    return Layout(path=path, format=NATIVE, packed=False)
+    return Layout(path=path, format=NATIVE)
 
 
-def _word2vec(path: Path, packed: bool, head: bytes) -> Layout | None:
+def _word2vec(path: Path, packing: str, head: bytes) -> Layout | None:
     first, end, rest = head.partition(b"\n")
     if not (header := _HEADER.fullmatch(first)):
         return None
     count, dim = int(header[1]), int(header[2])
-    kind = TEXT if _is_text(rest, dim) else BINARY
-    return Layout(path=path, format=kind, packed=packed, count=count, dim=dim, skip=len(first + end))
+    layout = Layout(path=path, format=BINARY, packing=packing, count=count, dim=dim, skip=len(first + end))
+    if not _is_text(rest, dim):
+        return layout
+    widths = Counter(map(_width, _whole_lines(head)[1:]))
+    return replace(layout, format=TEXT, phrases=widths[dim] >= max(widths.values(), default=0))
 
 
 def _is_text(rest: bytes, dim: int) -> bool:
-    values = rest.partition(b"\n")[0].rstrip().split(b" ")[1:]
-    if len(values) == dim and are_numbers(values):
+    values = rest.partition(b"\n")[0].split()[1:]
+    if dim and len(values) >= dim and are_numbers(values[-dim:]):
         return True
     look = rest[:_LOOK]  # a faulty first row of text is still text, and its error names the line
     if look.translate(None, delete=_CONTROLS) != look:
@@ -153,50 +142,142 @@ def _is_text(rest: bytes, dim: int) -> bool:
     return True
 
 
-def _glove(path: Path, packed: bool, head: bytes) -> Layout | None:
-    values = head.partition(b"\n")[0].rstrip().split(b" ")[1:]
-    return Layout(path=path, format=GLOVE, packed=packed, dim=len(values)) if are_numbers(values) else None
+def _glove(path: Path, packing: str, head: bytes) -> Layout | None:
+    """The width is that of most of the first lines; among equals that of the first one."""
+    lines = _whole_lines(head)
+    widths = Counter(filter(None, map(_width, lines)))
+    if not (widths and are_numbers(lines[0].split()[-1:])):
+        return None
+    dim = max(widths, key=lambda dim: (sum(_has_width(line, dim) for line in lines), dim == _width(lines[0])))
+    return Layout(path=path, format=GLOVE, packing=packing, dim=dim)
+
+
+def _whole_lines(head: bytes) -> list[bytes]:
+    lines = head.split(b"\n")
+    if len(head) >= _HEAD and len(lines) > 1:
+        lines.pop()  # cut by the end of the head
+    return [line for line in lines if line.strip()]
+
+
+def _width(line: bytes) -> int:
+    """How many numbers follow the first word of a line, if only numbers do; else 0."""
+    values = line.split()[1:]
+    return len(values) if are_numbers(values) else 0
+
+
+def _has_width(line: bytes, dim: int) -> bool:
+    name, *values = line.rsplit(None, dim)
+    return len(values) == dim and are_numbers(values) and _is_name(name, values)
+
+
+def _is_name(name: bytes, values: list[bytes], phrases: bool = False) -> bool:
+    """Whether what stands before the values is a word, as ". . ." and "windows 10", with no number of theirs.
+
+    A number belongs to the name if it is letters (infinity), or if it is whole and all values have a point,
+    or a header gives the width (`phrases`).
+    """
+    numbers = [part for part in name.split()[1:] if are_numbers([part])]
+    whole = phrases or not any(map(_PLAIN.fullmatch, values))
+    return all(_WORDY.fullmatch(part) or (whole and _PLAIN.fullmatch(part)) for part in numbers)
+
+
+Named = TypeVar("Named", bytes, None)
+
+
+def selected(
+    stream: Iterable[tuple[bytes | str, Named]],
+    wanted: Collection[str] | None,
+    first: int,
+    naming: Callable[[str], str],
+) -> Iterator[tuple[int, str, Named]]:
+    """Numbers and names of the rows that have a name in `wanted` (None: any) or are among the `first`.
+
+    A word's name is `naming(word)`. Of several rows with one name the first counts, but a word that is
+    written as its name comes before others; then the name comes again.
+    """
+    exact: dict[str, bool] = {}
+    wanted = wanted if wanted is None else set(wanted)
+    for number, (raw, payload) in enumerate(stream):
+        # word2vec.c cuts long words anywhere, so some are no UTF-8; escapes keep them distinct.
+        word = raw if isinstance(raw, str) else raw.decode("utf-8", "backslashreplace")
+        name = naming(word)
+        if not (wanted is None or name in wanted or number < first or name in exact):
+            continue
+        if name in exact and (exact[name] or name != word):
+            continue
+        if name or not word:  # else its characters are all invisible
+            exact[name] = name == word
+            yield number, name, payload
 
 
 def collect(
-    layout: Layout, wanted: Collection[str] | None, first: int = 0
+    layout: Layout, wanted: Collection[str] | None, first: int = 0, naming: Callable[[str], str] = str
 ) -> tuple[list[str], Float32[np.ndarray, "V D"]]:
-    """The `wanted` words (None: all) and the `first` of the file, with their rows, in the file's order; of
-    equal words the first counts.
+    """The `selected` words of the file with their rows, in the file's order.
 
     The whole file is read even if the last wanted row comes early, so damage is found anywhere.
     """
-    stream = _all(rows(layout)) if wanted is None else _wanted(rows(layout), wanted, first)
     table = np.empty((_most(layout, wanted, first), layout.dim), dtype=np.float32)
-    words: list[str] = []
-    for number, word, payload in stream:
-        table[len(words)] = _values(layout, number, payload)
-        words.append(word)
+    row_of: dict[str, int] = {}
+    for number, name, payload in selected(rows(layout), wanted, first, naming):
+        table[row_of.setdefault(name, len(row_of))] = _values(layout, number, payload)
     # In place: a slice would keep the unused rows in memory.
-    table.resize((len(words), layout.dim), refcheck=False)
-    return words, table
+    table.resize((len(row_of), layout.dim), refcheck=False)
+    return list(row_of), table
 
 
 def rows(layout: Layout) -> Iterator[Row]:
-    """Every row of the file; the InputError of a damaged one counts the rows that can be read."""
-    done = 0
+    """Every row of the file; the InputError of a damaged one counts the rows that can be read.
+
+    A word that can't be one is an error at the end, since a wrong header explains it better.
+    """
+    done, fault = 0, ""
     with opened(layout.path) as file:
-        file.read(layout.skip)
         try:
+            file.read(layout.skip)
             for row in _binary(file, layout) if layout.format == BINARY else _text(file, layout):
+                fault = fault or _fault(layout, done, row[0])
                 yield row
                 done += 1
-        except (EOFError, zlib.error) as error:
+        except DAMAGED as error:
             of = "" if layout.count is None else f"of the {layout.count:,} "
             raise InputError(
                 f"{layout.path} is cut or damaged: {done:,} {of}vectors can be read ({error}); get it again."
             ) from error
+    if fault:
+        raise InputError(f"{layout.path}: {fault}")
 
 
-def records(file: io.BufferedReader, mark: bytes, width: int, count: int) -> Generator[Row, None, bytes]:
-    """The next `count` records of a name, the byte `mark` and `width` bytes; returns the bytes read beyond.
+def _fault(layout: Layout, number: int, word: bytes) -> str:
+    """Why these bytes are no word; "" for a word."""
+    binary = layout.format == BINARY
+    if binary and _UNREADABLE.search(word):
+        return (
+            f"word {number + 1:,} has control characters, so the file is damaged or has a width other than "
+            f"the {layout.dim:,} in its header; get it again."
+        )
+    try:
+        word.decode()
+    except UnicodeDecodeError as error:
+        cut = error.end == len(word) and error.reason == "unexpected end of data"
+        if cut and (layout.count is not None or len(word) > _CUT):
+            return ""
+        where = f"word {number + 1:,}" if binary else f"line {number + _first_line(layout)}"
+        return (
+            f"{where} is not UTF-8 (byte 0x{word[error.start]:02x}), so its encoding is another one, such as "
+            "Latin-1 or GB 18030; save it again as UTF-8."
+        )
+    return ""
 
-    EOFError if there are fewer. Newlines before a name are dropped: some writers end each record with one.
+
+def records(
+    file: io.BufferedReader, end_of_name: Callable[[bytes, int], int], width: int, count: int
+) -> Generator[Row, None, bytes]:
+    """The next `count` records of a name, the byte that ends it and `width` bytes; returns what was read
+    beyond.
+
+    `end_of_name` finds that byte from a place on, or -1. EOFError if there are fewer records. Newlines before
+    a name are dropped: some writers end each record with one.
     """
     held, done = b"", 0
     while done < count:
@@ -206,11 +287,11 @@ def records(file: io.BufferedReader, mark: bytes, width: int, count: int) -> Gen
             raise EOFError("the file ends there")
         held, at = held + fresh, 0
         while done < count:
-            space = held.find(mark, at)
-            end = space + 1 + width
-            if space < 0 or end > len(held):
+            mark = end_of_name(held, at)
+            end = mark + 1 + width
+            if mark < 0 or end > len(held):
                 break
-            yield held[at:space].lstrip(b"\n"), held[space + 1 : end]
+            yield held[at:mark].lstrip(b"\n"), held[mark + 1 : end]
             at, done = end, done + 1
         held = held[at:]
     return held
@@ -218,11 +299,38 @@ def records(file: io.BufferedReader, mark: bytes, width: int, count: int) -> Gen
 
 def _binary(file: io.BufferedReader, layout: Layout) -> Iterator[Row]:
     assert layout.count is not None, "a binary file has a header"
-    if 4 * layout.dim > _LONGEST_LINE:
+    width = 4 * layout.dim
+    if width > _LONGEST_LINE:
         raise EOFError(f"no file has vectors {layout.dim:,} wide")
-    rest = yield from records(file, b" ", 4 * layout.dim, layout.count)
+    rest = yield from records(file, lambda held, at: _space(held, at, width), width, layout.count)
     if (rest + file.read1(_CHUNK)).strip(b"\n"):
         raise _longer(layout)
+
+
+def _space(held: bytes, at: int, width: int) -> int:
+    """Where the name ends that starts `at`: at its first space, unless the name is a phrase; -1 if too few
+    bytes are held.
+
+    In "new york" the vector after the first space would begin with the letters of "york": as numbers they are
+    far too large, and the bytes after them are shifted. So the space counts that has usual numbers after it.
+    """
+    first = space = held.find(b" ", at)
+    while space >= 0 and (more := _PHRASE.match(held, space + 1)):
+        if space + 1 + width > len(held):
+            return -1
+        if _is_usual(held[space + 1 : space + 1 + width]):
+            return space
+        space = more.end() - 1
+    if space == first:
+        return first
+    if space + 1 + width > len(held):
+        return -1
+    return space if _is_usual(held[space + 1 : space + 1 + width]) else first
+
+
+def _is_usual(payload: bytes) -> bool:
+    sizes = np.abs(np.frombuffer(payload, dtype="<f4"))
+    return bool(np.all((sizes == 0) | ((sizes > _TINY) & (sizes < _HUGE))))
 
 
 def _text(file: io.BufferedReader, layout: Layout) -> Iterator[Row]:
@@ -233,11 +341,7 @@ def _text(file: io.BufferedReader, layout: Layout) -> Iterator[Row]:
             break
         if number - first == layout.count:
             raise _longer(layout)
-        spaces = line.count(b" ")
-        if spaces < layout.dim and layout.count and not raw.endswith(b"\n"):
-            raise EOFError(f"line {number} is cut")
-        word, _, values = line.partition(b" ") if spaces == layout.dim else _spaced(line, layout, number)
-        yield word, values
+        yield _row(line, layout, number, cut=bool(layout.count) and not raw.endswith(b"\n"))
         number += 1
     if any(line.strip() for line in _lines(file, layout)):
         raise InputError(
@@ -247,45 +351,29 @@ def _text(file: io.BufferedReader, layout: Layout) -> Iterator[Row]:
         raise EOFError("the file ends there")
 
 
+def _row(line: bytes, layout: Layout, number: int, cut: bool) -> Row:
+    """The word of a line and its numbers with a space between two."""
+    if line.count(b" ") == layout.dim and b"  " not in line and b"\t" not in line:
+        word, _, values = line.partition(b" ")
+        return word, values
+    name, *parts = line.rsplit(None, layout.dim)
+    if cut and len(parts) < layout.dim:
+        raise EOFError(f"line {number} is cut")
+    # GloVe 840B has words with spaces (". . ."); a row that is too wide has numbers there instead.
+    if len(parts) < layout.dim or not _is_name(name, parts, layout.phrases):
+        raise InputError(
+            f"{layout.path}: line {number} has {len(line.split()) - 1} numbers; expected {layout.dim}. "
+            "Repair the line or get the file again."
+        )
+    return name.strip(), b" ".join(parts)
+
+
 def _lines(file: io.BufferedReader, layout: Layout) -> Iterator[bytes]:
     """The lines left; one without an end is an error, and not a line that fills the memory."""
     while line := file.readline(_LONGEST_LINE):
         if len(line) == _LONGEST_LINE:
             raise InputError(f"{layout.path} has a line of more than {_LONGEST_LINE:,} bytes; get it again.")
         yield line
-
-
-def _spaced(line: bytes, layout: Layout, number: int) -> tuple[bytes, bytes, bytes]:
-    # GloVe 840B has words with spaces (". . ."); a row that is too wide has numbers there instead.
-    parts = line.split(b" ")
-    split = len(parts) - layout.dim
-    if split < 1 or are_numbers(parts[1:split]):
-        raise InputError(
-            f"{layout.path}: line {number} has {len(parts) - 1} numbers; expected {layout.dim}. Repair the "
-            "line or get the file again."
-        )
-    return b" ".join(parts[:split]), b" ", b" ".join(parts[split:])
-
-
-def _all(stream: Iterable[Row]) -> Iterator[tuple[int, str, bytes]]:
-    seen: set[bytes] = set()
-    for number, (word, payload) in enumerate(stream):
-        if word not in seen:
-            seen.add(word)
-            # word2vec.c cuts long words anywhere, so some are no UTF-8; escapes keep them distinct.
-            yield number, word.decode("utf-8", "backslashreplace"), payload
-
-
-def _wanted(stream: Iterable[Row], wanted: Collection[str], first: int) -> Iterator[tuple[int, str, bytes]]:
-    left = {word.encode("utf-8", "surrogatepass"): word for word in wanted}
-    seen: set[bytes] = set()
-    for number, (word, payload) in enumerate(stream):
-        if word in left:
-            seen.add(word)
-            yield number, left.pop(word), payload
-        elif number < first and word not in seen:
-            seen.add(word)
-            yield number, word.decode("utf-8", "backslashreplace"), payload
 
 
 def _values(layout: Layout, number: int, payload: bytes) -> Float32[np.ndarray, " D"]:
@@ -304,11 +392,12 @@ def _values(layout: Layout, number: int, payload: bytes) -> Float32[np.ndarray, 
 
 def _most(layout: Layout, wanted: Collection[str] | None, first: int) -> int:
     # The count of a faulty header could exceed the memory, so the size of the file limits the table.
-    size = layout.path.stat().st_size * (_DEFLATE if layout.packed else 1)
-    possible = size // max(1, (4 if layout.format == BINARY else 2) * layout.dim)
-    if wanted is not None:
-        return min(possible, len(wanted) + first)
-    return min(possible, sum(1 for _ in rows(layout)) if layout.count is None else layout.count)
+    if layout.packing not in _TIGHTEST or (wanted is None and layout.count is None):
+        possible = sum(1 for _ in rows(layout))
+    else:
+        size = layout.path.stat().st_size * _TIGHTEST[layout.packing]
+        possible = size // max(1, (4 if layout.format == BINARY else 2) * layout.dim)
+    return min(possible, layout.count or possible, possible if wanted is None else len(wanted) + first)
 
 
 def _first_line(layout: Layout) -> int:

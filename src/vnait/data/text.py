@@ -1,0 +1,83 @@
+"""One normalization of text, for texts in training and prediction, words of vectors, and labels.
+
+Its steps are those of the tokenizers library and are saved in a model's tokenizer.json, so that a folder
+gives the same words everywhere. docs/text.md shows what they do.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+VERSION = 1  # of the steps; it is saved with the tokenizer
+
+# White space, the zero-width space, the byte-order mark and ASCII's separators of records.
+_GAP = r"[[\s\u200b\ufeff\x1c-\x1f]&&[^ ]]"
+_TAGS = r"\x{e0020}-\x{e007f}"  # after a black flag they name a region, such as Scotland
+_INVISIBLE = rf"[[\p{{Cc}}\p{{Cf}}\p{{Default_Ignorable_Code_Point}}]&&[^\u200c\u200d{_TAGS}]]"
+# Letters of these scripts change their form by a joiner between them, and words their meaning.
+_JOINING = (
+    r"\p{Arabic}\p{Syriac}\p{Nko}\p{Mongolian}\p{Devanagari}\p{Bengali}\p{Gurmukhi}\p{Gujarati}\p{Oriya}"
+    r"\p{Tamil}\p{Telugu}\p{Kannada}\p{Malayalam}\p{Sinhala}"
+)
+_EMOJI = r"\p{Extended_Pictographic}"
+# Each alternative begins with its character, since the search for it is ten times as fast.
+_STRAY = "|".join(
+    [
+        rf"\u200c(?:(?![{_JOINING}])|(?<![{_JOINING}]\u200c))",
+        rf"\u200d(?<![{_JOINING}{_EMOJI}\p{{Emoji_Modifier}}]\u200d)",
+        # After a mark (a virama) it shapes the letter before it, also at the end of a word.
+        rf"\u200d(?<=[{_JOINING}&&[^\p{{M}}]]\u200d)(?![{_JOINING}])",
+        rf"\u200d(?<=[{_EMOJI}\p{{Emoji_Modifier}}]\u200d)(?!{_EMOJI})",
+        rf"[{_TAGS}](?<![\x{{1f3f4}}{_TAGS}][{_TAGS}])[{_TAGS}]*",
+    ]
+)
+_FINAL_SIGMA = r"(?<=[\p{L}\p{M}])σ(?![\p{L}\p{M}])"
+# The first letter that each version of Unicode added.
+_ADDED = {"17.0": "\ua7ce", "16.0": "\u1c89", "15.1": "\u2ffc", "15.0": "\U0001e4d0", "14.0": "\u2c2f"}
+
+
+def normalized(text: str, *, lower: bool = True) -> str:
+    """The text as a model sees it, before it is cut into words; `lower=False` keeps its capitals.
+
+    Composed letters (NFC), no invisible characters, one space for any white space, none at the ends. Lower
+    case has the final sigma of Greek, and i for the dotted capital of Turkish.
+
+    >>> normalized("Cafe\\u0301\\u00a0 du\\u00adll "), normalized("ΚΑΚΌΣ İyi"), normalized("A b", lower=False)
+    ('café dull', 'κακός iyi', 'A b')
+    """
+    if text.isascii() and text.isprintable():  # as most are
+        plain = text.lower() if lower else text
+    else:
+        plain = _steps(lower).normalize_str(text)
+    return " ".join(plain.split())
+
+
+@cache
+def _steps(lower: bool) -> Any:
+    return normalizer(lower=lower)
+
+
+def normalizer(*, lower: bool = True) -> Any:
+    """The normalizer of the tokenizers library that `normalized` applies; it leaves runs of spaces."""
+    from tokenizers import Regex
+    from tokenizers.normalizers import NFC, Lowercase, Replace, Sequence
+
+    # Invisible characters first: one between a letter and its accent would keep them apart.
+    removed = [Replace(Regex(_GAP), " "), Replace(Regex(_INVISIBLE), ""), Replace(Regex(_STRAY), "")]
+    # Lowercase treats each letter alone: İ becomes i with a dot above, Σ never ς.
+    small = [Lowercase(), Replace("i\u0307", "i"), NFC(), Replace(Regex(_FINAL_SIGMA), "ς")]
+    return Sequence([*removed, *(small if lower else [NFC()])])
+
+
+def unicode_version() -> str:
+    """The version of Unicode by which the tokenizers library knows letters, marks and emoji.
+
+    >>> float(unicode_version()) >= 14
+    True
+    """
+    from tokenizers import Regex
+    from tokenizers.normalizers import Replace
+
+    unassigned = Replace(Regex(r"\p{Cn}"), "")
+    return next((version for version, letter in _ADDED.items() if unassigned.normalize_str(letter)), "13.0")

@@ -1,0 +1,95 @@
+"""A vector file as bytes: unpacked, without a byte-order mark; what it is if it is no vector file."""
+
+import codecs
+import io
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from lzma import LZMAError
+from pathlib import Path
+from zipfile import BadZipFile
+
+from vnait.data.decoding import PACKED
+from vnait.shared.errors import InputError, one_line
+from vnait.shared.files import unpacked
+
+_MOST = 16  # GiB that a packed file may unpack to; only the rows wanted are held in memory
+_PACKINGS = {b"\x1f\x8b": "gz", b"BZh91AY&SY": "bz2", b"\xfd7zXZ\0": "xz", b"PK\x03\x04": "zip"}
+# The longest first: that of UTF-32 begins with that of UTF-16.
+_OTHER_MARKS = {
+    codecs.BOM_UTF32_LE: "UTF-32",
+    codecs.BOM_UTF32_BE: "UTF-32",
+    codecs.BOM_UTF16_LE: "UTF-16",
+    codecs.BOM_UTF16_BE: "UTF-16",
+}
+_FOREIGN = {
+    b"\x28\xb5\x2f\xfd": "is packed by zstd; unpack it (zstd -d)",
+    b"7z\xbc\xaf\x27\x1c": "is a 7z archive; unpack it",
+    b"Rar!": "is a RAR archive; unpack it",
+    b"PK": "is a zip archive without files; get it again",
+    b"\x93NUMPY": "is a NumPy array, which has no words; save words and vectors as text",
+    b"PAR1": "is a Parquet file; save words and vectors as text",
+    b"\x89HDF": "is an HDF5 file; save words and vectors as text",
+    b"version https://git-lfs": "is a pointer of Git LFS in place of the file; run git lfs pull",
+    b"<": "is a web page or XML; get the file itself",
+    b"{": "is JSON; save words and vectors as text",
+    b"[": "is JSON; save words and vectors as text",
+}
+# What reading a damaged packed file raises; the last is of a zip archive with an unknown version.
+DAMAGED = EOFError, zlib.error, LZMAError, BadZipFile, NotImplementedError
+
+
+@contextmanager
+def opened(path: Path) -> Iterator[io.BufferedReader]:
+    """`path` open for reading, unpacked and behind its byte-order mark; an InputError if that fails."""
+    try:
+        with path.open("rb") as file:
+            packing = _packing(file)
+            content = unpacked(file, path, _MOST, PACKED[f".{packing}"](file)) if packing else file
+            _skip_mark(content, path)
+            yield content
+    except FileNotFoundError as error:
+        raise InputError(f"there is no file {path}; check the path of the vectors.") from error
+    except (OSError, *DAMAGED) as error:
+        reason = getattr(error, "strerror", None) or one_line(error)
+        raise InputError(f"{path} can't be read: {reason}; check the path, or get the file again.") from error
+
+
+def packing_of(path: Path) -> str:
+    """What the file is packed with, by its content: gz, bz2, xz, zip, or "" for nothing."""
+    with path.open("rb") as file:
+        return _packing(file)
+
+
+def _packing(file: io.BufferedReader) -> str:
+    head = file.peek(10)
+    return next((name for magic, name in _PACKINGS.items() if head.startswith(magic)), "")
+
+
+def _skip_mark(file: io.BufferedReader, path: Path) -> None:
+    with suppress(EOFError):  # a damaged file, which is named where its rows are read
+        head = file.peek(4)
+        if head.startswith(codecs.BOM_UTF8):
+            file.read(len(codecs.BOM_UTF8))
+        elif name := next((name for mark, name in _OTHER_MARKS.items() if head.startswith(mark)), None):
+            raise InputError(
+                f"{path} is {name} text; save it again as UTF-8 (iconv -f {name} -t UTF-8 FILE > NEW)."
+            )
+
+
+def unknown(path: Path, head: bytes) -> InputError:
+    """The error for a file that has none of the formats, with what it is instead, as far as that is known."""
+    what = next((what for magic, what in _FOREIGN.items() if head.lstrip().startswith(magic)), "")
+    first = head.partition(b"\n")[0]
+    if head[257:262] == b"ustar":
+        what = "is a tar archive; unpack it"
+    elif head.count(b"\0") > len(head) / 4:
+        what = what or "is mostly NUL characters, like UTF-16 without a mark; save it again as UTF-8"
+    elif not what and (mark := next((mark for mark in b",;|" if first.count(mark) > 1), None)):
+        what = f"has {chr(mark)!r} between its columns; put spaces or tabs there"
+    if what:
+        return InputError(f"{path} {what}.")
+    return InputError(
+        f"{path} has no known format: its first line is neither 'words width' nor a word and its numbers; "
+        "give word2vec (binary or text), GloVe, fastText .bin or gensim .kv."
+    )
