@@ -113,7 +113,8 @@ def test_brackets_without_end_are_one_sentence(name, tmp_path):
         ({"metrics": {"by_label": [[1, 1, 1]]}}, "it has a confusion matrix or counts of other classes"),
         (
             {"metrics": {"length_rows": [1]}},
-            "its metrics has length_rows and length_right of different lengths",
+            "its metrics has length_rows and length_right of different lengths, or right rows in other than "
+            "hexadecimal digits",
         ),
     ],
 )

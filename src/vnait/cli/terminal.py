@@ -28,7 +28,7 @@ HEADING = 11  # cells per line of a heading, if its name can be broken
 
 def show_comparison(comparison: Comparison) -> None:
     """A table per number of shots, then the conclusions and the advice."""
-    from vnait.results.results import ACCURACY, FIXED, SETS  # scipy, which other commands do not wait for
+    from vnait.results.results import ACCURACY, SETS  # scipy, which other commands do not wait for
 
     data, metric, chance = comparison.plan.table, comparison.results.metric, comparison.plan.chance_level()
     kind = {"classification": "classes", "tagging": "tags", "multilabel": "labels"}.get(data.task)
@@ -49,11 +49,12 @@ def show_comparison(comparison: Comparison) -> None:
     for sentence in comparison.sentences():
         print_wrapped(sentence)
     linear = metric in (ACCURACY, SETS)
+    rows = "" if comparison.plan.test is None else f" {comparison.results.of_rows}"
     print_wrapped(
         f"Intervals: 95 % over seeds, by Student's t; minus {comparison.reference}: "
         f"{'in points, ' * (metric.times > 1)}paired by seed; none is corrected for several comparisons. "
         f"{'alone: without the linear part that each Transformer has beside it; ' * linear}"
-        f"seconds: of training; ms: per text.{f' {FIXED}' * (comparison.plan.test is not None)}"
+        f"seconds: of training; ms: per text.{rows}"
     )
     echo()
     for sentence in comparison.advice():

@@ -59,6 +59,17 @@ def by_length(truth: Sequence[int], answer: Sequence[int], lengths: Sequence[int
     return {"length_rows": rows, "length_right": right}
 
 
+def right_rows(truth: Sequence[int], answer: Sequence[int]) -> dict[str, str]:
+    """Which rows are answered right, a bit each, in hexadecimal digits: for intervals over rows.
+
+    >>> right_rows([0, 1, 1], [0, 1, 0])
+    {'right': 'c0'}
+    """
+    import numpy as np
+
+    return {"right": np.packbits(np.asarray(truth) == np.asarray(answer)).tobytes().hex()}
+
+
 def confusion(truth: Sequence[int], answer: Sequence[int], classes: int) -> dict[str, list[list[int]]]:
     """How often each class (row) was answered as each class (column); {} for more than 50 classes.
 

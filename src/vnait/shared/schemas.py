@@ -1,6 +1,7 @@
 """The structure of every JSON file that is read: what is not so is one sentence, wherever it was read."""
 
 import json
+import re
 from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from itertools import chain
@@ -39,6 +40,7 @@ class Metrics(TypedDict, total=False):
     validation_accuracy: Number
     confusion: list[list[int]]
     length_right: list[int]
+    right: str
     length_squares: list[Number]
     token_accuracy: Number
     entity_f1: Number
@@ -202,8 +204,9 @@ _RULES: dict[Any, tuple[Callable[[Mapping[str, Any]], bool], str]] = {
         lambda content: (
             len(content.get("length_rows", ()))
             == len(content.get("length_right", content.get("length_squares", ())))
+            and re.fullmatch("([0-9a-f]{2})*", content.get("right", "")) is not None
         ),
-        "length_rows and length_right of different lengths",
+        "length_rows and length_right of different lengths, or right rows in other than hexadecimal digits",
     ),
     RunData: (
         lambda content: content.get("shots", "all") == "all" or isinstance(content["shots"], int),

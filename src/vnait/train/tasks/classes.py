@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from vnait.data import Table
-from vnait.results.scores import details, scores
+from vnait.results.scores import details, right_rows, scores
 from vnait.shared.errors import InputError
 from vnait.train.tasks.shared import OfTexts, check_known
 
@@ -64,5 +64,5 @@ class Classes(OfTexts):
         return scores(truth, answers)
 
     def details(self, truth: Sequence[Any], answers: Sequence[Any], lengths: Sequence[int]) -> dict[str, Any]:
-        """Right answers by length, and the confusion matrix."""
-        return details(truth, answers, lengths, len(self.names))
+        """Right answers by length and by row, and the confusion matrix."""
+        return {**details(truth, answers, lengths, len(self.names)), **right_rows(truth, answers)}
