@@ -60,6 +60,15 @@ Base = Annotated[
 ]
 
 
+Unlabelled = Annotated[
+    str,
+    typer.Option(
+        help="What words are learned from beside the rows of --shots: rest, the other training texts without "
+        "their labels, or none."
+    ),
+]
+
+
 @shared.app.command("compare")
 def compare_command(
     context: typer.Context,
@@ -86,6 +95,7 @@ def compare_command(
     vectors: shared.VectorFile = None,
     vector_words: shared.VectorWords = None,
     tokenization: shared.Tokenization = "words",
+    unlabelled: Unlabelled = "rest",
     steps: shared.Steps = Run.steps,
     max_length: shared.MaxLength = Run.max_length,
     learning_rate: shared.LearningRate = Run.learning_rate,
@@ -113,6 +123,7 @@ def compare_command(
             vectors=vectors,
             vector_words=vector_words,
             tokenization=tokenization,
+            unlabelled=unlabelled,
             base=base,
             run=run,
             reference=reference,

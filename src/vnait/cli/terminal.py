@@ -41,6 +41,8 @@ def show_comparison(comparison: Comparison) -> None:
     echo(f"{metric.title} of always {metric.chance}: {written}")
     for shots in comparison.plan.shots:
         echo()
+        if words := comparison.results.words_of(shots):
+            print_wrapped(words)
         print_wrapped(_comparison_grid(comparison, shots))
         if metric is not ACCURACY or chance > UNEVEN / len(set(data.single_labels)):
             echo()

@@ -18,7 +18,7 @@ FLAT = 0.005  # gain of accuracy per doubling of the labels below which more are
 
 
 def advice(results: Results, *, chance_level: float | None = None) -> list[str]:
-    """Up to five sentences; none if no method could be chosen.
+    """Up to six sentences; none if no method could be chosen.
 
     chance_level   the accuracy of always answering the most frequent class, in [0, 1]
     """
@@ -31,6 +31,7 @@ def advice(results: Results, *, chance_level: float | None = None) -> list[str]:
         _beside_simple(results, best),
         _order(results),
         _labels(results, best),
+        _unlabelled(results),
     ]
     return [sentence for sentence in sentences if sentence]
 
@@ -189,6 +190,17 @@ def _labels(results: Results, best: str) -> str:
     if slope.high is not None and slope.high < 2 * FLAT:
         return f"More labels would hardly help: {gain}."
     return f"Whether more labels would help is open: {gain}."
+
+
+def _unlabelled(results: Results) -> str:
+    """Which situation of few labels the scores are of, and how to see the other."""
+    few = [shots for shots in results.shots if shots != ALL]
+    sentence = results.words_of(few[-1]) if few else ""
+    if not sentence:
+        return ""
+    if results.unlabelled(few[-1]):
+        return f"{sentence} If you have none but the labelled rows, compare with --unlabelled none."
+    return f"{sentence} If you have more texts without labels, compare with --unlabelled rest."
 
 
 def _rows(records: Sequence[Record]) -> float:

@@ -400,6 +400,26 @@ class Results:
             f"With all {self.metric.kinds.split()[0]}" if shots == ALL else f"At {shots} {self.metric.kinds}"
         )
 
+    def unlabelled(self, shots: Shots) -> int | None:
+        """The most texts without labels that a method's words were learned from; None if not stated."""
+        name = "unlabelled_rows"
+        counts = [
+            record.data[name]
+            for method in self.methods
+            for record in self.of(method, shots)
+            if name in record.data
+        ]
+        return max(counts, default=None)
+
+    def words_of(self, shots: Shots) -> str:
+        """What words were learned from, in words; "" with all labels, or if the records don't state it."""
+        texts = None if shots == ALL else self.unlabelled(shots)
+        if texts is None:
+            return ""
+        if not texts:
+            return "Words and vectors are learned from the labelled rows alone."
+        return f"Words and vectors are learned from {texts:,} more texts, without their labels."
+
     def inside(self, shots: Shots) -> str:
         """`where` inside a sentence."""
         words = self.where(shots)

@@ -79,7 +79,7 @@ def methods(results: Results) -> Section:
             figures.dots(
                 {row["method"]: interval_of(row) for row in ranking},
                 label=f"{results.where(shots)}: mean {metric.title} of each method with its interval",
-                title=f"{metric.title} {results.inside(shots)}",
+                title=f"{metric.title} {results.inside(shots)}. {results.words_of(shots)}".rstrip(". "),
                 folded=bool(drawn),
             )
         )
