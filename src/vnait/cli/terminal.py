@@ -112,7 +112,7 @@ def show_metrics(metrics: Mapping[str, Any]) -> None:
     """A score per line, with its interval if it has one."""
     from vnait.shared.statistics import Interval  # scipy, which other commands do not wait for
 
-    shown = {name: value for name, value in metrics.items() if not isinstance(value, list)}
+    shown = {name: value for name, value in metrics.items() if not isinstance(value, list | str)}
     ends = {f"{name}_{end}" for name in shown for end in ("low", "high")}
     for name, value in sorted(shown.items()):
         if name not in ends:

@@ -107,14 +107,12 @@ def train_command(
         track=track,
     )
     penalties = _penalties(run, smoothness, boundary)
-    from vnait.data.coverage import log_coverage
     from vnait.shared.processes import is_first, once_per_node  # torch, once the settings are checked
 
     with shared.progress(quiet or not is_first(), "reading texts and words"):
         ready, about = once_per_node(lambda: _prepared(run, *read(), out, words))
     fitted = _trained(ready, penalties, out, about, quiet=quiet)
     if fitted is not None:
-        log_coverage(ready.facts.get("coverage", {}))
         _show(fitted, out, as_json)
 
 
@@ -167,7 +165,10 @@ def _simple(
 
 
 def _show(fitted: Fitted | LinearClassifier, out: Path, as_json: bool) -> None:
+    from vnait.data.coverage import log_coverage
+
     assert fitted.record is not None
+    log_coverage(fitted.record.data.get("coverage", {}))
     if as_json:
         shared.print_json({"model": str(out), "record": asdict(fitted.record)})
         return
