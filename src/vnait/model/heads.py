@@ -21,6 +21,7 @@ from vnait.model.encoder import (
 )
 from vnait.positions.cache import AnyMask
 from vnait.positions.coordinates.shared import Positions
+from vnait.shared.randomness import Dropout
 
 
 class _Head(VnaitPreTrainedModel):
@@ -87,7 +88,7 @@ class VnaitForSequenceClassification(_Head):
 
     def __init__(self, config: VnaitConfig) -> None:
         super().__init__(config)
-        self.dropout = nn.Dropout(config.dropout)
+        self.dropout = Dropout(config.dropout)
         self.classifier = nn.Linear(config.hidden_size, config.num_labels)
         self.bag = BagOfWords(config.vocab_size, config.num_labels)
         self.post_init()
@@ -192,7 +193,7 @@ class VnaitForTokenClassification(_Head):
 
     def __init__(self, config: VnaitConfig) -> None:
         super().__init__(config)
-        self.dropout = nn.Dropout(config.dropout)
+        self.dropout = Dropout(config.dropout)
         self.classifier = nn.Linear(config.hidden_size, config.num_labels)
         self.post_init()
 
