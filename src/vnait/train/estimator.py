@@ -132,15 +132,16 @@ class _OfTexts(BaseEstimator):
         return estimator, notes.get("classes", fitted.classes)
 
     def _run(self) -> Run:
-        parameters, seed = self.get_params(deep=False), self.random_state
+        names = {setting.name for setting in fields(self)} & {setting.name for setting in fields(Run)}
+        parameters = {name: getattr(self, name) for name in names}  # also where a subclass takes fewer
+        seed = self.random_state
         if self.method in SIMPLE:  # reads none of the other settings
             parameters["method"] = Run.method
         if seed is None or isinstance(seed, np.random.RandomState):
             seed = int(check_random_state(seed).randint(2**31 - 1))  # None: numpy's own generator
         elif not isinstance(seed, int | np.integer):
             raise InputError(f"random_state is {seed!r}; give a whole number, a RandomState or None.")
-        names = {setting.name for setting in fields(Run)} & parameters.keys()
-        run = Run(seed=seed, **{name: parameters[name] for name in names})
+        run = Run(seed=seed, **parameters)
         penalties = ("smoothness", "boundary")
         try:
             run.check_penalties([name for name in penalties if parameters[name] != getattr(Run, name)])
@@ -152,23 +153,27 @@ class _OfTexts(BaseEstimator):
         if not hasattr(self, "fitted_"):
             return dict(super().__getstate__())
         with tempfile.TemporaryDirectory() as folder:
-            self.save(Path(folder) / "model")
             model = Path(folder) / "model"
+            self.fitted_.save(model)
             paths = [path for path in model.rglob("*") if path.is_file()]
             files = {path.relative_to(model).as_posix(): path.read_bytes() for path in paths}
-        requests = {name: value for name, value in vars(self).items() if name == "_metadata_request"}
-        return {"files": files, **requests}  # of scikit-learn's metadata routing
+        state = {**super().__getstate__(), "fitted_": files}
+        if "classes_" in state:  # plain values, as all of ours in a pickle
+            state["classes_"] = (state["classes_"].dtype.str, state["classes_"].tolist())
+        return state
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        if "files" not in state:
-            super().__setstate__(state)
-            return
-        with tempfile.TemporaryDirectory() as folder:
-            for name, content in state.pop("files").items():
-                path = Path(folder, name)
-                path.parent.mkdir(exist_ok=True)
-                path.write_bytes(content)
-            self.__dict__.update(vars(type(self).load(folder)) | state)
+        if "fitted_" in state:
+            with tempfile.TemporaryDirectory() as folder:
+                for name, content in state["fitted_"].items():
+                    path = Path(folder, name)
+                    path.parent.mkdir(exist_ok=True)
+                    path.write_bytes(content)
+                state = {**state, "fitted_": predict.load(folder)}
+        if "classes_" in state:
+            kind, labels = state["classes_"]
+            state["classes_"] = np.array(labels, dtype=kind)
+        super().__setstate__(state)
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
