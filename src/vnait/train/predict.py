@@ -18,7 +18,7 @@ from vnait.data.labels import cell_of
 from vnait.data.pairs import check_sides, sides_of
 from vnait.data.sentences import Piece, split_words
 from vnait.data.tasks import CLASSIFICATION, MULTILABEL, PROBLEMS, REGRESSION, TAGGING, check_task
-from vnait.data.tokens import encode_words
+from vnait.data.tokens import encode_words, parts
 from vnait.model import VnaitForTokenClassification
 from vnait.pretrained import tokens
 from vnait.pretrained.attach.saving import NOTES, load_tuned, save_tuned
@@ -89,9 +89,13 @@ class Fitted:
         """The ids of each text, at most `longest`."""
         if self.max_length is None:
             return encode(self.tokenizer, texts, max_length=self.longest, tally=tally)
-        if tally is not None:
-            tally.add(tokens.encode(self.tokenizer, texts, max_length=NO_LIMIT), self.tokenizer.unk_token_id)
-        return tokens.encode(self.tokenizer, texts, max_length=self.longest)
+        ids: list[list[int]] = []
+        for part in parts(texts):
+            if tally is not None:
+                whole = tokens.encode(self.tokenizer, part, max_length=NO_LIMIT)
+                tally.add(whole, self.tokenizer.unk_token_id)
+            ids += tokens.encode(self.tokenizer, part, max_length=self.longest)
+        return ids
 
     def _pieces(self, texts: Sequence[str], tally: TextCounts | None) -> list[list[Piece]]:
         if self.max_length is None:
