@@ -476,6 +476,19 @@ def test_the_pipeline_of_transformers_agrees(learned, tmp_path):
     assert [answer[0]["label"] for answer in pipe(X)] == learned.predict(X).tolist()
 
 
+@pytest.mark.parametrize("texts", [["", "good"], ["dull", " ", "\u200b"], [""], ["\ufeff", ""]], ids=ascii)
+@pytest.mark.parametrize("size", [1, 3])
+def test_an_empty_text_in_a_pipeline_gets_the_answer_of_predict(texts, size, learned, tmp_path):
+    import transformers
+
+    learned.save(tmp_path / "model")
+    pipe = transformers.pipeline("text-classification", model=str(tmp_path / "model"), top_k=None)
+    answers = [{row["label"]: row["score"] for row in rows} for rows in pipe(texts, batch_size=size)]
+    expected = learned.predict_proba(texts)
+    for answer, row in zip(answers, expected, strict=True):
+        assert [answer[name] for name in learned.classes_] == pytest.approx(row.tolist(), abs=1e-6)
+
+
 @pytest.mark.slow
 def test_the_pipeline_of_transformers_agrees_in_a_fresh_process(learned, tmp_path):
     learned.save(tmp_path / "model")

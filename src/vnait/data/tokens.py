@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, chain
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from vnait.data.pairs import TOKEN, are_pairs, check_sides, cut, joined, sides_of
 from vnait.data.sentences import Piece, pieces, split_words
@@ -215,8 +215,8 @@ def encode(
             check_sides(part, pairs=False)
         sides = chain.from_iterable(map(sides_of, part))
         segmented = _segmented(sides, tokenizer.init_kwargs.get("tokenization"))
-        each = (_ids(tokenizer, segmented) if len(part) == 1 else iter(_together(tokenizer, segmented)))
-        each = (row or [tokenizer.unk_token_id] for row in each)
+        rows = _ids(tokenizer, segmented) if len(part) == 1 else _together(tokenizer, segmented)
+        each = iter(row or [tokenizer.unk_token_id] for row in rows)
         whole = [joined([next(each) for _ in sides_of(text)], tokenizer.sep_token_id) for text in part]
         lost.add(whole, tokenizer.unk_token_id)
         ids += [cut(row, max_length, tokenizer.sep_token_id if are_pairs(part) else None) for row in whole]
@@ -239,11 +239,10 @@ def parts(texts: Iterable[str]) -> Iterator[list[str]]:
         yield part
 
 
-def _together(tokenizer: PreTrainedTokenizerFast, texts: Sequence[str]) -> list[list[int]]:
+def _together(tokenizer: PreTrainedTokenizerFast, texts: Iterable[str]) -> list[list[int]]:
     """The ids of each text as it is."""
-    return cast(
-        list[list[int]], tokenizer(texts, add_special_tokens=False, verbose=False)["input_ids"] if texts else []
-    )
+    ids: list[list[int]] = tokenizer(texts, add_special_tokens=False, verbose=False)["input_ids"]
+    return ids
 
 
 def _ids(tokenizer: PreTrainedTokenizerFast, texts: Iterable[str]) -> Iterator[list[int]]:
