@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import errno
 import io
 import json
 import logging
@@ -160,3 +161,34 @@ def test_a_carriage_return_ends_no_row():
     read = list(csv.reader(io.StringIO(file.getvalue(), newline="")))
     assert read == [["text", "number"], *([text, str(number)] for text, number in rows)]
     assert "\ngood,2\n" in file.getvalue()
+
+
+class Closed(io.StringIO):
+    """What a reader such as `head` has closed: the first write fails, or what is flushed at the end."""
+
+    def __init__(self, fails: str, below: io.TextIOBase) -> None:
+        super().__init__()
+        self.fails, self.below = fails, below
+
+    def fileno(self) -> int:  # of which rich and `main` make a file that takes everything
+        return self.below.fileno()
+
+    def write(self, words: str) -> int:
+        return self._broken("write") or len(words)
+
+    def flush(self) -> None:
+        self._broken("flush")
+
+    def _broken(self, name: str) -> None:
+        if self.fails == name:
+            raise BrokenPipeError(errno.EPIPE, "Broken pipe")
+
+
+@pytest.mark.parametrize("fails", ["write", "flush"])
+@pytest.mark.parametrize("arguments", [["list"], ["list", "--json"], ["--help"]], ids=" ".join)
+def test_a_reader_that_has_seen_enough_is_no_failure(fails, arguments, monkeypatch):
+    with open(os.devnull, "w") as below:
+        monkeypatch.setattr(sys, "stdout", Closed(fails, below))
+        with pytest.raises(SystemExit) as left:
+            cli.main(arguments)
+    assert left.value.code == 0

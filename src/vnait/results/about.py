@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from vnait.shared import schemas
+from vnait.shared.errors import whole
 from vnait.shared.files import atomic_file
 
 NAME = "about.json"
@@ -46,7 +47,9 @@ class About:
     def write(self, folder: str | Path) -> None:
         """Write the file into the folder, whole or not at all."""
         with atomic_file(Path(folder) / NAME) as draft:
-            draft.write_text(json.dumps(asdict(self), ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
+            draft.write_text(
+                whole(json.dumps(asdict(self), ensure_ascii=False, indent=1)) + "\n", encoding="utf-8"
+            )
 
 
 def call(function: Callable[..., Any], arguments: Mapping[str, Any]) -> str:

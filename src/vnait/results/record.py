@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from vnait.shared import schemas
-from vnait.shared.errors import InputError
+from vnait.shared.errors import InputError, whole
 
 logger = logging.getLogger("vnait")
 
@@ -63,7 +63,7 @@ class Record:
 
     def line(self) -> str:
         """The record as one line of JSON."""
-        return json.dumps(asdict(self), ensure_ascii=False, sort_keys=True, default=plain)
+        return whole(json.dumps(asdict(self), ensure_ascii=False, sort_keys=True, default=plain))
 
 
 def plain(value: Any) -> Any:
