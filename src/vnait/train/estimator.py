@@ -22,6 +22,7 @@ from vnait.results.explanation import Explanation, explain
 from vnait.results.record import plain
 from vnait.shared import schemas
 from vnait.shared.errors import InputError, as_input_error
+from vnait.shared.escaping import json_text
 from vnait.train import predict
 from vnait.train.arrays import (
     Texts,
@@ -116,7 +117,7 @@ class _OfTexts(BaseEstimator):
         if isinstance(self.random_state, np.random.RandomState):
             parameters["random_state"] = self.seed_
         notes = {"parameters": parameters, "classes": self._labels()}
-        self.fitted_.save(folder, extras={NOTES: json.dumps(notes, ensure_ascii=False, default=plain)})
+        self.fitted_.save(folder, extras={NOTES: json_text(notes, default=plain)})
 
     @classmethod
     def _load(cls, folder: str | Path, *, numbers: bool) -> tuple[Self, list[Any]]:
@@ -365,6 +366,7 @@ def _notes(path: Path, fitted: Fitted | LinearClassifier, known: Sequence[str]) 
             raise ValueError(f"its classes aren't those of the model ({', '.join(fitted.classes)})")
         if isinstance(pairs := notes["parameters"].get("class_weight"), list):
             notes["parameters"]["class_weight"] = dict(pairs)
-        if unknown := notes["parameters"].keys() - set(known):
-            raise ValueError(f"no estimator has the parameter {min(unknown)}")
+        for name in sorted(notes["parameters"].keys() - set(known)):
+            logger.warning("%s: the parameter %s is not known here; it is ignored.", path, name)
+            del notes["parameters"][name]
         return dict(notes)

@@ -58,7 +58,8 @@ def record_in(folder: Path) -> Record | None:
     path = folder / "record.json"
     if not path.is_file():
         return None
-    return Record(**schemas.read(schemas.RecordFields, path, ". Delete it; the model works without it."))
+    fields = schemas.read(schemas.RecordFields, path, ". Delete it; the model works without it.")
+    return Record(**schemas.known(schemas.RecordFields, fields))
 
 
 def load_both(folder: Path) -> tuple[Classifier, Any]:
