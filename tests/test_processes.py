@@ -28,7 +28,7 @@ from vnait.train.run import Run
 
 TEXTS, LABELS = ["a warm and funny film", "a dull film, from start to finish"] * 8, ["good", "bad"] * 8
 TABLE = Table(texts=TEXTS, labels=LABELS, name="made.csv", dropped=0)
-RUN = Run(steps=3, batch_size=4, bag=0, refit=0)
+RUN = Run(steps=3, batch_size=4, bag=0)
 
 
 @pytest.fixture(scope="module")
