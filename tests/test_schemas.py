@@ -179,6 +179,7 @@ PART = {"kind": "words", "tokenization": "words", "terms": ["a"]}
         ({"parts": [PART]}, r"its weights are \(\d+, 2\), not \(1, 2\)"),
         ({"parts": [PART | {"kind": "mean", "unknown": "zebra"}]}, "or other terms than that kind has"),
         ({"parts": {}}, r"parts is \{\}, expected list"),
+        ({"task": ""}, r"baseline.json's task is '', expected .*classification"),
     ],
 )
 def test_a_wrong_baseline_is_named(change, message, baselines, tmp_path):

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from itertools import chain
 from pathlib import Path
-from typing import Any, NotRequired, TypedDict, get_args, get_origin, get_type_hints, is_typeddict
+from typing import Any, Literal, NotRequired, TypedDict, get_args, get_origin, get_type_hints, is_typeddict
 
 from vnait.shared.errors import as_input_error, first_line, has_surrogate
 
@@ -133,7 +133,7 @@ class Baseline(TypedDict):
 
     format: int
     name: str
-    task: str
+    task: Literal["classification", "multilabel", "regression", "tagging"]
     pairs: NotRequired[bool]
     classes: list[str]
     inputs: int
