@@ -238,6 +238,32 @@ def test_a_word_without_a_vector_is_refused(tmp_path):
         classify(folder)
 
 
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ({"film": 5, "dull": 5}, r"two words of its tokenizer have the id 5"),
+        ({"[MASK]": 4}, r"two words of its tokenizer have the id 4"),
+        ({"film": 0}, r"two words of its tokenizer have the id 0"),
+    ],
+)
+def test_a_tokenizer_that_does_not_fit_its_own_words_is_refused(words, message, tmp_path):
+    folder = shutil.copytree(GOLDEN / "vnait", tmp_path / "copy")
+    path = folder / "tokenizer.json"
+    document = json.loads(path.read_text(encoding="utf-8"))
+    document["model"]["vocab"] |= words
+    path.write_text(json.dumps(document))
+    with pytest.raises(InputError, match=message):
+        classify(folder)
+
+
+def test_a_model_with_another_unknown_word_is_refused(tmp_path):
+    folder = shutil.copytree(GOLDEN / "vnait", tmp_path / "copy")
+    config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    (folder / "config.json").write_text(json.dumps(config | {"unk_token_id": 7}))
+    with pytest.raises(InputError, match="unknown word has the id 1, and its model expects 7"):
+        classify(folder)
+
+
 def test_a_confusion_matrix_of_no_classes_is_named(tmp_path):
     folder = shutil.copytree(GOLDEN / "comparison", tmp_path / "copy")
     path = folder / "records.jsonl"
