@@ -306,7 +306,7 @@ class Planted:
         return Path.touch, (self.mark,)
 
 
-TENSORS = ["best.safetensors", "model.safetensors", "optimizer.bin", "random_states_0.pkl", "scheduler.bin"]
+TENSORS = ["best.safetensors", "draws_0.safetensors", "model.safetensors", "optimizer.bin", "scheduler.bin"]
 STATE = sorted([*TENSORS, "manifest.json", "progress.json"])
 DAMAGES = {
     "missing": lambda file: file.unlink(),

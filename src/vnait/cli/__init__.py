@@ -2,10 +2,12 @@
 2 wrong use, 130 stopped.
 """
 
+import os
 import shlex
 import sys
 from collections.abc import Sequence
-from typing import Any
+from contextlib import suppress
+from typing import Any, NoReturn
 
 import typer
 
@@ -35,6 +37,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         prepare_streams()
         typed = shlex.join(["vnait", *(sys.argv[1:] if arguments is None else arguments)])
         code = app(args=arguments, standalone_mode=False, obj=typed)  # typer catches Ctrl-C itself
+        sys.stdout.flush()  # while a closed pipe can still be caught
     except (typer.Abort, KeyboardInterrupt):
         code = STOPPED
     except _WRONG_USE as error:
@@ -43,8 +46,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
             message += ": it comes before the command, as in vnait --plugin FILE.py compare"
         sys.exit(_said(f"{message}; see --help.", 2) if message else 2)
     except BrokenPipeError:
-        sys.stderr.close()  # a reader such as `head` has seen enough
-        sys.exit(0)
+        _read_enough()
+    except SystemExit as error:
+        if not isinstance(error.__context__, BrokenPipeError):  # for which typer exits with 1
+            raise
+        _read_enough()
     except (InputError, OSError) as error:
         sys.exit(_said(error, 2))
     except (FloatingPointError, MemoryError) as error:
@@ -53,6 +59,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
         _said("stopped; the same command goes on from what was finished.", STOPPED)
     if code:
         sys.exit(code)
+
+
+def _read_enough() -> NoReturn:
+    """Leave with 0: a reader such as `head` has closed the pipe."""
+    with suppress(OSError, ValueError):  # a stream in memory has no number
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # for what Python flushes at its end
+    sys.exit(0)
 
 
 def _said(error: object, code: int) -> int:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from vnait.cli import shared
+from vnait.data.tasks import CLASSIFICATION, REGRESSION
+
+UNDEFINED = {CLASSIFICATION: ("mcc",), REGRESSION: ("pearson", "spearman")}  # scores that rows may not have
 
 
 @shared.app.command("evaluate")
@@ -31,4 +34,7 @@ def evaluate_command(
     from vnait.cli.terminal import show_metrics, show_value
 
     show_metrics(metrics)
+    for name in UNDEFINED.get(fitted.task, ()):
+        if name not in metrics:
+            show_value(name, "undefined: all labels, or all answers, are the same")
     show_value("rows", f"{len(table):,}")

@@ -127,11 +127,12 @@ def _write(explanation: Explanation, files: Mapping[str, Path]) -> None:
     if not files:
         return
     from vnait.results.explanation import export  # matplotlib, which a printed explanation does not need
+    from vnait.shared.escaping import safe
     from vnait.shared.files import atomic_file
 
     if "bertviz" in files:
         view = export.head_view(explanation)
         with atomic_file(files["bertviz"]) as draft:
-            draft.write_text(view, encoding="utf-8")
+            draft.write_text(safe(view), encoding="utf-8")
     if "file" in files:
         export.save(explanation, files["file"])

@@ -7,24 +7,12 @@ import csv
 import io
 import json
 import os
-import re
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TextIO
 
 from vnait.shared.errors import InputError
-
-# Controls but tab and newline, separators of lines, and marks that turn the direction of a text around.
-_STEERING = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
-
-
-def safe(words: object) -> str:
-    """Words for a terminal: its control characters, which could move the cursor, as their codes.
-
-    >>> safe("good " + chr(27) + "[2J")
-    'good \\\\x1b[2J'
-    """
-    return _STEERING.sub(lambda match: ascii(match[0])[1:-1], str(words))
+from vnait.shared.escaping import json_text, safe
 
 
 def echo(words: object = "", *, file: TextIO | None = None, end: str = "\n", flush: bool = False) -> None:
@@ -34,7 +22,7 @@ def echo(words: object = "", *, file: TextIO | None = None, end: str = "\n", flu
 
 def json_of(document: Mapping[str, Any]) -> str:
     """One JSON document, in ASCII unless standard output can encode every character."""
-    return json.dumps(document, ensure_ascii=not _takes_every_letter(), indent=2)
+    return json_text(document, indent=2) if _takes_every_letter() else json.dumps(document, indent=2)
 
 
 def print_rows(names: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:

@@ -15,10 +15,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from vnait.cli.output import echo, json_of, safe
+from vnait.cli.output import echo, json_of
 from vnait.positions import plugins
 from vnait.shared import files
 from vnait.shared.errors import InputError
+from vnait.shared.escaping import safe
 from vnait.train.run import Run
 
 if TYPE_CHECKING:

@@ -23,7 +23,7 @@ from vnait.data.missing import check_texts, complete_rows
 from vnait.data.sentences import split_words
 from vnait.data.tagged import tagged
 from vnait.data.tasks import CLASSIFICATION, MULTILABEL, NUMBER, TAGGING, TASKS
-from vnait.shared.errors import InputError
+from vnait.shared.errors import InputError, whole
 
 
 @dataclass(frozen=True)
@@ -129,11 +129,12 @@ def read(
     (200, 'neg', 'simplistic , silly and tedious .')
     """
     source = os.fspath(source)
+    name = whole(source)
     if task not in TASKS:
         raise InputError(f"task={task!r} is not known; take one of {', '.join(TASKS)}.")
     if task == TAGGING:
         sentences = tagged(source, text=text, label=label, sep=sep, encoding=encoding)
-        return Table(*sentences, name=source, dropped=0, task=task)
+        return Table(*sentences, name=name, dropped=0, task=task)
     sets = task == MULTILABEL
     read_texts, read_labels = text_and_label(
         source, text, label, split=split, sep=sep, encoding=encoding, sets=sets
@@ -141,11 +142,11 @@ def read(
     texts = list(read_texts())
     if label is None or read_labels is None:
         check_texts(source, texts)
-        return Table(texts, None, name=source, dropped=0)
+        return Table(texts, None, name=name, dropped=0)
     labels = list(map(sys.intern, read_labels()))  # one string per label
     complete = complete_rows(source, texts, labels, sets=sets, of_tests=of_tests)
     dropped = len(texts) - len(complete)
-    table = Table(texts, labels, name=source, dropped=dropped, task=task).select(complete)
+    table = Table(texts, labels, name=name, dropped=dropped, task=task).select(complete)
     check_labels(labels_of(table), complete, source, label, task, repeated=not of_tests)
     return table
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import inspect
-import json
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, is_dataclass
 from pathlib import Path
 from typing import Any
 
 from vnait.shared import schemas
+from vnait.shared.errors import whole
+from vnait.shared.escaping import json_text
 from vnait.shared.files import atomic_file
 
 NAME = "about.json"
@@ -41,12 +42,13 @@ class About:
         path = Path(folder) / NAME
         if not path.is_file():
             return None
-        return cls(**schemas.read(schemas.AboutFields, path, ". Delete it; the report works without it."))
+        fields = schemas.read(schemas.AboutFields, path, ". Delete it; the report works without it.")
+        return cls(**schemas.known(schemas.AboutFields, fields))
 
     def write(self, folder: str | Path) -> None:
         """Write the file into the folder, whole or not at all."""
         with atomic_file(Path(folder) / NAME) as draft:
-            draft.write_text(json.dumps(asdict(self), ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
+            draft.write_text(whole(json_text(asdict(self), indent=1)) + "\n", encoding="utf-8")
 
 
 def call(function: Callable[..., Any], arguments: Mapping[str, Any]) -> str:

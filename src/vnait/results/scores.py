@@ -23,7 +23,8 @@ def timed(answer: Callable[[], Answer], rows: Sized) -> tuple[Answer, float]:
 
 
 def scores(truth: Sequence[int], answer: Sequence[int]) -> dict[str, float]:
-    """accuracy and macro_f1 in [0, 1], mcc in [-1, 1].
+    """accuracy and macro_f1 in [0, 1]; mcc in [-1, 1], left out where it is undefined: the rows have one
+    class.
 
     >>> scores([0, 0, 1, 1], [0, 0, 1, 0])["accuracy"]
     0.75
@@ -34,7 +35,7 @@ def scores(truth: Sequence[int], answer: Sequence[int]) -> dict[str, float]:
     return {
         "accuracy": float(accuracy_score(truth, answer)),
         "macro_f1": float(f1_score(truth, answer, average="macro", zero_division=0)),
-        "mcc": float(matthews_corrcoef(truth, answer)),
+        **({"mcc": float(matthews_corrcoef(truth, answer))} if len(set(truth)) > 1 else {}),
     }
 
 

@@ -72,8 +72,7 @@ class Base:
     def new_model(
         self, run: Run, classes: Sequence[str], lengths: Sequence[int], task: str = CLASSIFICATION
     ) -> PreTrainedModel:
-        """A classifier on the base with the run's method attached; its head is random, by the run's seed."""
-        torch.manual_seed(run.seed)
+        """A classifier on the base with the run's method attached; its head is random."""
         names = dict(enumerate(classes))
         before = f"{self.source} can't be loaded as a classifier: "
         new_head = logger_at("transformers", logging.ERROR)  # which it would warn of
