@@ -188,6 +188,15 @@ def test_every_option_of_train_reaches_the_run(home, document):
     assert predict.load("new").tokenizer.init_kwargs["tokenization"] == "characters"
 
 
+@pytest.mark.parametrize(("method", "steps"), [("none", ("--steps", "2")), ("tfidf", ())])
+def test_class_weights_reach_the_model(method, steps, home, document, vnait):
+    command = ["train", "data.csv", "--out", "new", "--method", method, *steps]
+    run = document(*command, "--class-weight", "neg=2, pos=0.5", "--quiet")["record"]["run"]
+    assert run["class_weight"] == {"neg": 2, "pos": 0.5}
+    code, _, err = vnait(*command, "--class-weight", "neg=two", "--quiet")
+    assert code == 2 and "--class-weight neg=two: 'neg=two' is not a label, = and a number" in err
+
+
 def test_held_out_rows_choose_the_penalty(home, vnait, monkeypatch):
     monkeypatch.setattr(train, "best", lambda fitted: next(one for one in fitted if smoothness(one) == 1))
     command = ["train", "data.csv", *SMALL, "--out", "new", "--method", "vnait-warp", "--smoothness", "0,1,2"]
@@ -791,6 +800,9 @@ BAD_INPUT = {
     "a negative seed": plain("train data.csv --seed -1 --out new", "seed is -1"),
     "unknown backend": plain(f"compare data.csv {LITTLE} --backend x --out new", "backend 'x'"),
     "an empty text to explain": plain("explain model ' '", "the text is empty"),
+    "a class weight that is none": plain(
+        "train data.csv --class-weight even --out new", "is 'even': it must"
+    ),
     "nothing in standard input": plain("predict model -", "standard input has no text"),
     "a rate of zero": plain(f"train data.csv {LITTLE} --out new --learning-rate 0", "rate is 0.0"),
     "a width that can't be halved": plain("list --dim 50", "can't be built at width 50 with 4 heads"),

@@ -211,6 +211,14 @@ def test_test_rows_are_held_out_by_each_seed_and_few_shots_come_from_the_rest():
     assert len(set(tests)) == 3
 
 
+def test_class_weights_reach_every_model_and_its_key():
+    plain, balanced = (plan_of(run=replace(RUN, class_weight=weight)) for weight in (None, "balanced"))
+    assert all(plain.key(cell) != balanced.key(cell) for cell in plain.cells())
+    assert plain.key(plain.cells()[0]) == plan_of().key(plain.cells()[0])
+    with pytest.raises(InputError, match="class_weight names 'good', which is no label of"):
+        plan_of(run=replace(RUN, class_weight={"good": 2}))
+
+
 def test_words_and_vectors_are_learned_without_the_test_rows():
     table = texts_of()
     _, held = split(table.labels, holdout=0.3, seed=0)

@@ -126,6 +126,7 @@ Steps = Annotated[int | None, setting("steps")]
 MaxLength = Annotated[int, setting("max_length")]
 Threads = Annotated[int, setting("threads")]
 LearningRate = Annotated[float | None, setting("learning_rate")]
+ClassWeight = Annotated[str | None, setting("class_weight")]
 
 
 def set_up_logging(quiet: bool) -> None:
@@ -188,6 +189,22 @@ def check_folder(folder: Path, whose: str = "`vnait train` or `vnait compare` sa
 def listed(names: str) -> tuple[str, ...]:
     """Names with commas between them."""
     return tuple(filter(None, map(str.strip, names.split(","))))
+
+
+def class_weight_of(written: str | None) -> dict[str, float] | str | None:
+    """The weights in `--class-weight a=2,b=1`; a word alone stays as it is."""
+    if written is None or "=" not in written:
+        return written
+    weights = {}
+    for part in listed(written):
+        name, _, number = part.rpartition("=")
+        try:
+            weights[name.strip()] = float(number)
+        except ValueError as error:
+            raise InputError(
+                f"--class-weight {written}: {part!r} is not a label, = and a number, such as spam=2."
+            ) from error
+    return weights
 
 
 # Of files, which their folders' names leave out.

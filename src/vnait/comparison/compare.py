@@ -359,6 +359,7 @@ def _fitted(plan: Plan, cell: Cell, words: Vocabulary) -> Fitted | LinearClassif
             tokenization=plan.tokenization,
             seed=cell.seed,
             validation=plan.run.held_out(len(table)) if plan.chooses else 0,
+            class_weight=plan.run.class_weight,
         )
     else:
         run = plan.run_of(cell)

@@ -8,7 +8,7 @@ Each is a linear model: logistic regression, ridge regression of numbers.
 """
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
@@ -27,6 +27,7 @@ from vnait.data.tasks import CLASSIFICATION, MULTILABEL, NUMBER, REGRESSION, TAG
 from vnait.data.vocabulary import Vocabulary
 from vnait.results.record import Record, key_of
 from vnait.results.scores import timed
+from vnait.train.arrays import row_weights
 from vnait.train.bag_of_words import STRENGTH, both_classes, ignoring_few_rows, log_odds, of_each
 from vnait.train.base import Base
 from vnait.train.features import Contexts, Features, Joined, Pooled, Terms
@@ -252,12 +253,17 @@ def fit_baseline(
     seed: int,
     validation: float = 0.0,
     weights: Weights = None,
+    class_weight: Mapping[str, float] | str | None = None,
 ) -> LinearClassifier:
     """A simple model of all rows, with the record of its scores on the test rows.
 
     validation   share of the rows on which a first fit to the others is scored; the same rows as in
                  `vnait.train.fitting.fit`
+    class_weight    how much the rows of each label count, as in `Run`, times their `weights`
     """
+    if class_weight is not None:
+        weights = np.asarray(row_weights(class_weight, table, None if weights is None else weights.tolist()))
+    weighted = {} if class_weight is None else {"class_weight": class_weight}
     rows = Rows(table=table, words=words, tokenization=tokenization, weights=weights)
     held: dict[str, float] = {}
     facts: dict[str, Any] = {"rows": len(table)}
@@ -278,10 +284,17 @@ def fit_baseline(
         facts["vectors"] = words.source
     source = None if words is None else (words if isinstance(words, Vocabulary) else words.base).source
     record = Record.now(
-        key=key_of(name, table.fingerprint, None if test is None else test.fingerprint, source, tokenization),
+        key=key_of(
+            name,
+            table.fingerprint,
+            None if test is None else test.fingerprint,
+            source,
+            tokenization,
+            *weighted.values(),
+        ),
         method=name,
         seed=seed,
-        run={"tokenization": tokenization},
+        run={"tokenization": tokenization, **weighted},
         data={
             "name": table.name,
             "fingerprint": table.fingerprint,

@@ -20,6 +20,7 @@ from vnait.results.record import Record, key_of
 from vnait.results.results import metric_of
 from vnait.shared.errors import InputError
 from vnait.shared.processes import threads, usual_torch
+from vnait.train.arrays import row_weights
 from vnait.train.base import Base
 from vnait.train.checkpoints import Checkpoints
 from vnait.train.labelled import Labelled
@@ -96,7 +97,7 @@ def prepare(
         )
     with usual_torch(), threads(run.threads):
         fingerprints = [table.fingerprint, test.fingerprint if test else None, vocabulary.fingerprint]
-        labelled = Labelled.of(run, table, vocabulary, weights)
+        labelled = Labelled.of(run, table, vocabulary, row_weights(run.class_weight, table, weights))
         if weights is not None and table.task == TAGGING:
             raise InputError("weights are of texts, and each word has a tag; leave them out.")
         if test is not None:
