@@ -16,7 +16,7 @@ from test_finetune import saved_base
 from vnait.data import encode, split
 from vnait.data import vocabulary as vocabulary
 from vnait.shared.errors import InputError
-from vnait.train import predict, saved
+from vnait.train import baselines, predict, saved
 from vnait.train.baselines import BASELINES, FROZEN, OF, STANDARDIZED, UNIT_ROWS, fit_baseline
 from vnait.train.predict import load
 from vnait.train.run import SIMPLE_OF
@@ -70,6 +70,23 @@ def test_class_weights_are_those_of_scikit_learn(class_weight):
     assert np.allclose(model.weights, expected.coef_.T) and model.record.run["class_weight"] == class_weight
     alone = fit_baseline("one-hot", rare, tokenization="words", seed=0)
     assert "class_weight" not in alone.record.run and alone.record.key != model.record.key
+
+
+def test_no_fold_that_chooses_c_divides_a_group(monkeypatch):
+    table = replace(texts_of(rows=60), groups=[str(row // 6) for row in range(60)])
+    divided = []
+
+    class Search(GridSearchCV):
+        def fit(self, X, y, groups=None):
+            for train, test in self.cv.split(X, y, groups):
+                divided.append({table.groups[row] for row in train} & {table.groups[row] for row in test})
+            return super().fit(X, y, groups=groups)
+
+    monkeypatch.setattr(baselines, "GridSearchCV", Search)
+    fit_baseline("one-hot", table, tokenization="words", seed=0)
+    numbers = replace(table, task="regression", labels=list(map(str, range(60))))
+    fit_baseline("one-hot", numbers, tokenization="words", seed=0)
+    assert divided == [set()] * 10
 
 
 def test_validation_scores_are_of_rows_not_learned_from(table, words):

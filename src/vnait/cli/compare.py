@@ -25,6 +25,7 @@ DEFAULT_DATA = "builtin:polarity"
 TRAINED_WITH = {  # options that `vnait train` has, too, with its defaults
     "text": "text",
     "label": "label",
+    "group": None,
     "task": "classification",
     "test": None,
     "sep": None,
@@ -89,6 +90,7 @@ def compare_command(
     *,
     text: shared.Text = "text",
     label: shared.Label = "label",
+    group: shared.Group = None,
     task: shared.Task = "classification",
     test: Annotated[
         str | None, typer.Option(help="A file of test rows. Default: 30 % held out by each seed.")
@@ -125,7 +127,7 @@ def compare_command(
     run = Run(
         **{name: context.params[name] for name in SETTINGS}, class_weight=shared.class_weight_of(class_weight)
     )
-    table, tests = shared.read_with_tests(data, test, text, label, sep, encoding, task)
+    table, tests = shared.read_with_tests(data, test, text, label, sep, encoding, task, group)
     from vnait.comparison.compare import DEFAULT_METHODS, compare  # torch, once the table is read
 
     with shared.progress(quiet, "comparing") as move:

@@ -88,6 +88,13 @@ Label = Annotated[
         help="The column of labels. For tagging: a column by its name or number. Default: UPOS, or the last.",
     ),
 ]
+Group = Annotated[
+    str | None,
+    typer.Option(
+        "--group",
+        help="A column of what rows belong to, such as an author: no split divides a group. Default: none.",
+    ),
+]
 Task = Annotated[
     str,
     typer.Option(
@@ -154,6 +161,7 @@ def read_table(
     task: str = "classification",
     *,
     of_tests: bool = False,
+    group: str | None = None,
 ) -> Table:
     """The table of a source; no label: its texts alone.
 
@@ -161,7 +169,8 @@ def read_table(
     """
     from vnait.data.tables import read
 
-    return read(source, text=text, label=label, sep=sep, encoding=encoding, task=task, of_tests=of_tests)
+    columns = {"text": text, "label": label, "group": group}
+    return read(source, **columns, sep=sep, encoding=encoding, task=task, of_tests=of_tests)
 
 
 def read_with_tests(
@@ -172,12 +181,13 @@ def read_with_tests(
     sep: str | None,
     encoding: str | None,
     task: str,
+    group: str | None = None,
 ) -> tuple[Table, Table | None]:
     """The table of a source, and that of a file of test rows, whose columns have the same names."""
-    table = read_table(source, text, label, sep, encoding, task)
+    table = read_table(source, text, label, sep, encoding, task, group=group)
     if test is None:
         return table, None
-    return table, read_table(test, text, label, sep, encoding, task, of_tests=True)
+    return table, read_table(test, text, label, sep, encoding, task, of_tests=True, group=group)
 
 
 def check_folder(folder: Path, whose: str = "`vnait train` or `vnait compare` saved a model in") -> None:

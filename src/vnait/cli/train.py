@@ -74,6 +74,7 @@ def train_command(
     base: Annotated[str | None, shared.setting("base")] = Run.base,
     text: shared.Text = "text",
     label: shared.Label = "label",
+    group: shared.Group = None,
     task: shared.Task = "classification",
     test: Annotated[str | None, typer.Option(help="A file of test rows. Default: no test scores.")] = None,
     sep: shared.Separator = None,
@@ -103,7 +104,7 @@ def train_command(
     _check_name(out)
     words = Words(vectors=vectors, vector_words=vector_words, tokenization=tokenization)
     weights = shared.class_weight_of(class_weight)
-    read = partial(shared.read_with_tests, data, test, text, label, sep, encoding, task)
+    read = partial(shared.read_with_tests, data, test, text, label, sep, encoding, task, group)
     if method in SIMPLE_OF.get(task, ()) or (base is not None and method == FROZEN):
         _check_simple(method, context.params)
         with shared.progress(quiet, f"training {method}"):

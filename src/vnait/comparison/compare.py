@@ -126,6 +126,7 @@ def compare(
     label: str = "label",
     sep: str | None = None,
     encoding: str | None = None,
+    group: str | None = None,
     task: str = CLASSIFICATION,
     vectors: str | None = None,
     vector_words: int | None = None,
@@ -146,6 +147,7 @@ def compare(
     methods     names of `METHODS`, with "base:" before them those attached to `base`
     text, label     the columns of `data` and `test`; text="a,b" for pairs
     sep, encoding   of these files, as in `vnait.data.read`; None: found in the file
+    group       a column of what rows belong to, such as their authors; no split divides a group
     vectors     a file of semantic vectors; None: Word2Vec is trained on the training texts
     vector_words    first words of that file that the models know, beside those of the training
                 texts; None: 50,000
@@ -173,7 +175,9 @@ def compare(
     """
     command = command or call(compare, locals())  # first, while the locals are the arguments
     _check_lists(methods=methods, shots=shots)
-    columns: dict[str, Any] = {"text": text, "label": label, "sep": sep, "encoding": encoding, "task": task}
+    columns: dict[str, Any] = {
+        **{"text": text, "label": label, "sep": sep, "encoding": encoding, "task": task, "group": group}
+    }
     plan = Plan(
         table=_labelled(data, **columns),
         test=None if test is None else _labelled(test, **columns, of_tests=True),

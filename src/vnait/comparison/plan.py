@@ -91,6 +91,11 @@ class Plan:
             check_class_weight(self.run.class_weight, self.table)
         except InputError as error:
             yield str(error).rstrip(".")
+        if self.test is not None:
+            try:
+                self.table.check_apart(self.test)
+            except InputError as error:
+                yield str(error).rstrip(".")
         if self.test is not None and self.test.task != self.table.task:
             yield (
                 f"{self.test.name} was read for {self.test.task}, and {self.table.name} for "

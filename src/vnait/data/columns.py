@@ -45,9 +45,11 @@ def text_and_label(
     return texts, None if label is None else _strings_in(columns, label, source, sets=sets)
 
 
-def column(source: str, name: str, *, sep: str | None = None, encoding: str | None = None) -> Texts:
+def column(
+    source: str, name: str, *, split: str = "train", sep: str | None = None, encoding: str | None = None
+) -> Texts:
     """The cells of one column as strings, a row each, "" where one is missing; not held in memory."""
-    return _strings_in(_columns(source, [name], "train", sep, encoding), name, source)
+    return _strings_in(_columns(source, [name], split, sep, encoding), name, source)
 
 
 def _names_in(text: str) -> list[str]:

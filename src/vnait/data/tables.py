@@ -13,10 +13,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 from vnait.data import rows
-from vnait.data.columns import Texts, text_and_label
+from vnait.data.columns import Texts, column, text_and_label
 from vnait.data.decoding import TextFile
 from vnait.data.labels import check_labels, labels_in
 from vnait.data.missing import check_texts, complete_rows
@@ -33,6 +33,7 @@ class Table:
     task   "classification"; "regression" if the labels are numbers, as written; "tagging" if a label has a
            tag for each word of its text, both with a space between them; "multilabel" if a text has any
            number of labels, with | between them
+    groups what rows belong to, such as their authors; a split leaves each group whole on one side
 
     >>> table = Table(texts=["good", "bad", "fine"], labels=["1", "0", "1"], name="three.csv", dropped=0)
     >>> len(table), table.select([2, 0]).texts
@@ -44,6 +45,7 @@ class Table:
     name: str
     dropped: int
     task: str = CLASSIFICATION
+    groups: list[str] | None = None
 
     def __len__(self) -> int:
         return len(self.texts)
@@ -62,7 +64,8 @@ class Table:
         digest = hashlib.sha256(b"[")
         end = "]" if self.task == CLASSIFICATION else f"] {self.task}"
         encode = json.JSONEncoder().iterencode  # json.dumps would take more memory than the cells
-        for part in chain(encode(self.texts), [", "], encode(self.labels), [end]):
+        groups = [] if self.groups is None else encode(self.groups)
+        for part in chain(encode(self.texts), [", "], encode(self.labels), [end], groups):
             digest.update(part.encode())
         return digest.hexdigest()[:16]
 
@@ -70,19 +73,30 @@ class Table:
         """The rows `indices`, in that order."""
         chosen = list(indices)
         labels = None if self.labels is None else [self.labels[row] for row in chosen]
-        return replace(self, texts=[self.texts[row] for row in chosen], labels=labels)
+        groups = None if self.groups is None else [self.groups[row] for row in chosen]
+        return replace(self, texts=[self.texts[row] for row in chosen], labels=labels, groups=groups)
 
     def split(self, *, holdout: float, seed: int) -> tuple[list[int], list[int]]:
         """Training rows and held-out rows, stratified by class if there are classes."""
+        if self.groups is not None:
+            return rows.split_groups(self._classes, self.groups, holdout=holdout, seed=seed)
         cut = rows.split if self.task == CLASSIFICATION else rows.split_numbers
         return cut(labels_of(self), holdout=holdout, seed=seed)
 
     def shots(self, *, count: int, seed: int) -> list[int]:
         """`count` random rows of every class, or of all rows if labels are numbers."""
+        return rows.shots(self._classes, count=count, seed=seed, groups=self.groups)
+
+    def check_apart(self, test: Table) -> None:
+        """Raise InputError if test rows are of groups that this table has."""
+        if self.groups is not None and test.groups is not None:
+            rows.check_apart(self.groups, test.groups, test.name)
+
+    @property
+    def _classes(self) -> list[str]:
+        """The class of each row; where labels are no classes, all rows are of one."""
         labels = labels_of(self)
-        return rows.shots(
-            labels if self.task == CLASSIFICATION else [NUMBER] * len(labels), count=count, seed=seed
-        )
+        return labels if self.task == CLASSIFICATION else [NUMBER] * len(labels)
 
 
 def labels_of(table: Table) -> list[str]:
@@ -102,6 +116,7 @@ def read(
     encoding: str | None = None,
     task: str = CLASSIFICATION,
     of_tests: bool = False,
+    group: str | None = None,
 ) -> Table:
     """The columns `text` and `label` of `source`; rows without text or label are dropped and logged.
 
@@ -119,6 +134,8 @@ def read(
     encoding of a CSV, TSV or JSONL file; None: by its byte-order mark, else UTF-8
     of_tests    test rows, whose labels may all differ: those of the training rows must repeat
 
+    group       a column of what rows belong to, such as their authors, which no split divides
+
     Columns are found by their exact name, else ignoring case and surrounding space. Cells stay as written
     ("1", "NA" and "null" are ordinary labels); numbers and booleans of Parquet become strings (1.0 is "1.0").
     Rows are counted from 1, without the header. InputError if the source can't be read, lacks a column, or
@@ -133,6 +150,8 @@ def read(
     if task not in TASKS:
         raise InputError(f"task={task!r} is not known; take one of {', '.join(TASKS)}.")
     if task == TAGGING:
+        if group is not None:
+            raise InputError("sentences of words have no column of groups; leave --group (group=) out.")
         sentences = tagged(source, text=text, label=label, sep=sep, encoding=encoding)
         return Table(*sentences, name=name, dropped=0, task=task)
     sets = task == MULTILABEL
@@ -146,9 +165,23 @@ def read(
     labels = list(map(sys.intern, read_labels()))  # one string per label
     complete = complete_rows(source, texts, labels, sets=sets, of_tests=of_tests)
     dropped = len(texts) - len(complete)
-    table = Table(texts, labels, name=name, dropped=dropped, task=task).select(complete)
+    groups = None
+    if group is not None:
+        groups = _groups(source, group, complete, split=split, sep=sep, encoding=encoding)
+    table = Table(texts, labels, name=name, dropped=dropped, task=task, groups=groups).select(complete)
     check_labels(labels_of(table), complete, source, label, task, repeated=not of_tests)
     return table
+
+
+def _groups(source: str, name: str, complete: Iterable[int], **reading: Any) -> list[str]:
+    """The groups of all rows; InputError if one of the complete rows has none."""
+    groups = [sys.intern(cell.strip()) for cell in column(source, name, **reading)()]
+    if (empty := next((row for row in complete if not groups[row]), None)) is not None:
+        raise InputError(
+            f"{source}, row {empty + 1}: the column {name!r} is empty, and every row needs its group; fill "
+            "it in, or remove the row."
+        )
+    return groups
 
 
 def stream(

@@ -103,6 +103,7 @@ def prepare(
         if test is not None:
             check_sides(test.texts, are_pairs(table.texts))
             labelled.target.check(test, table.name)
+            table.check_apart(test)
             warn_of_repeats(table.texts, test.texts)
         return Prepared(
             run=run,
@@ -200,6 +201,8 @@ def _facts(table: Table, test: Table | None, labelled: Labelled) -> dict[str, An
         facts["unknown_share"] = unknown_share(labelled.vocabulary.tokenizer, labelled.ids)
         if coverages := labelled.vocabulary.covers(None if test is None else test.texts):
             facts["coverage"] = coverages
+    if table.groups is not None:
+        facts["groups"] = len(set(table.groups))
     if test is not None:
         facts.update(test_fingerprint=test.fingerprint, test_rows=len(test))
     return facts
