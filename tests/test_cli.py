@@ -399,6 +399,17 @@ def test_predict_writes_the_label_of_the_file_beside_its_own(home, document):
     assert {row["label"] for row in rows} <= {"neg", "pos"}
 
 
+def test_texts_below_a_threshold_are_none_of_the_classes(home, document, vnait):
+    command = ("predict", "model", "data.csv", "--threshold")
+    rows = document(*command, "1")["rows"]
+    assert {row["label"] for row in rows} == {"none of these"} and "probability_neg" in rows[0]
+    _, out, _ = vnait(*command, "1", "--otherwise", "by hand")
+    assert out.splitlines()[1].split(",")[1] == "by hand"
+    assert {row["label"] for row in document(*command, "0")["rows"]} == {"neg", "pos"}
+    scores = document("evaluate", "model", "data.csv", "--threshold", "0.5")["metrics"]
+    assert scores["coverage"] == 1 and scores["answered_accuracy"] == scores["accuracy"]
+
+
 def test_evaluate_scores_a_saved_model_as_its_training_did(home, document, said):
     table(home / "data.csv")
     trained = document(*shlex.split("train data.csv --steps 3 --test data.csv --out scored"))
@@ -802,6 +813,11 @@ BAD_INPUT = {
     "an empty text to explain": plain("explain model ' '", "the text is empty"),
     "a class weight that is none": plain(
         "train data.csv --class-weight even --out new", "is 'even': it must"
+    ),
+    "a threshold that is none": plain("predict model data.csv --threshold 2", "the threshold is 2.0; give a"),
+    "an answer without a threshold": plain("predict model data.csv --otherwise x", "--threshold; give one"),
+    "an answer that is a class": plain(
+        "predict model data.csv --threshold 0.5 --otherwise pos", "'pos' is a class of the model"
     ),
     "nothing in standard input": plain("predict model -", "standard input has no text"),
     "a rate of zero": plain(f"train data.csv {LITTLE} --out new --learning-rate 0", "rate is 0.0"),

@@ -831,9 +831,7 @@ def test_groups_are_a_column_of_the_complete_rows(tmp_path):
     assert table.groups == ["ann", "bob", "bob"] and table.select([2, 0]).groups == ["bob", "ann"]
     assert read(path).groups is None
     path.write_text("text,label,author\ngood,1,ann\nbad,0,\n")
-    with pytest.raises(
-        InputError, match="row 2: the column 'author' is empty, and every row needs"
-    ):
+    with pytest.raises(InputError, match="row 2: the column 'author' is empty, and every row needs"):
         read(path, group="author")
     with pytest.raises(InputError, match="sentences of words have no column of groups"):
         read(path, group="author", task="tagging")

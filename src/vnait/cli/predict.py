@@ -26,6 +26,7 @@ from vnait.cli.shared import (
     listed,
     set_up_logging,
 )
+from vnait.data.tasks import OTHERWISE
 from vnait.shared.errors import InputError
 
 if TYPE_CHECKING:
@@ -34,6 +35,17 @@ if TYPE_CHECKING:
     from vnait.train.predict import Fitted
 
     Model = Fitted | LinearClassifier
+
+
+Least = Annotated[
+    float | None,
+    typer.Option(
+        "--threshold",
+        help="The least probability of an answer, from 0 to 1: where no class has it, the label is "
+        "--otherwise. Default: the most probable class is the label.",
+    ),
+]
+Otherwise = Annotated[str, typer.Option("--otherwise", help="The label of texts below --threshold.")]
 
 
 @app.command("predict")
@@ -58,6 +70,8 @@ def predict_command(
             "Default: none."
         ),
     ] = "",
+    threshold: Least = None,
+    otherwise: Otherwise = OTHERWISE,
     out: Annotated[Path | None, typer.Option(help="A CSV file. Default: standard output.")] = None,
     as_json: AsJson = False,
     quiet: Quiet = False,
@@ -67,6 +81,8 @@ def predict_command(
     check_folder(model)
     if out is not None:
         _check_out(out, data)
+    if threshold is None and otherwise != OTHERWISE:
+        raise InputError("--otherwise is the label of texts below --threshold; give one.")
     if data == "-":
         if keep:
             raise _not_a_table(keep, data)
@@ -75,9 +91,10 @@ def predict_command(
         fitted, texts = _of_file(model, data, text, keep, sep, encoding)
     from vnait.data.tasks import TAGGING
     from vnait.shared.files import atomic_file
-    from vnait.train.predict import table_of
+    from vnait.train.predict import Threshold, table_of
 
-    names, rows = table_of(fitted, text, texts)
+    least = None if threshold is None else Threshold(least=threshold, otherwise=otherwise)
+    names, rows = table_of(fitted, text, texts, least)
     if keep:
         names, rows = _beside(data, listed(keep), sep, encoding, names, rows, fitted.task == TAGGING)
     if as_json:

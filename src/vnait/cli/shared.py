@@ -169,8 +169,16 @@ def read_table(
     """
     from vnait.data.tables import read
 
-    columns = {"text": text, "label": label, "group": group}
-    return read(source, **columns, sep=sep, encoding=encoding, task=task, of_tests=of_tests)
+    return read(
+        source,
+        text=text,
+        label=label,
+        sep=sep,
+        encoding=encoding,
+        task=task,
+        of_tests=of_tests,
+        group=group,
+    )
 
 
 def read_with_tests(
