@@ -626,7 +626,8 @@ def one_class(home: Path):
 
 def rare(home: Path):
     table(home / "rare.csv", [*rows_of(), ("odd film", "mix")])
-    return ("train", "rare.csv", *SMALL, "--out", "new"), "class 'mix' has 1 row; a class needs 2 rows"
+    command = "train", "rare.csv", *SMALL, "--min-class", "1", "--out", "new"
+    return command, "class 'mix' has 1 row; a class needs 2 rows"
 
 
 def few(home: Path):
@@ -688,9 +689,7 @@ BAD_INPUT = {
     "missing vectors to describe": plain("vectors info gone.bin", "there is no file gone.bin"),
     "empty file": train_on("empty.csv", "", "empty.csv is empty"),
     "header alone": train_on("head.csv", "text,label\n", "has no rows below its header"),
-    "unknown format": train_on(
-        "data.xls", GOOD, "data.xls is an old Excel file; open it in Excel and save it as .xlsx"
-    ),
+    "unknown format": train_on("data.xls", GOOD, "data.xls can't be read as an old Excel file: "),
     "wrong text column": train_on(
         "t.csv", GOOD, "has no column 'body'; its columns are 'text', 'label'", "--text", "body"
     ),
@@ -737,7 +736,7 @@ BAD_INPUT = {
         "predict model data.csv --out ./data.csv", "data.csv is the file that is read"
     ),
     "answers in no table that is written": plain(
-        "predict model data.csv --out new.jsonl", "let its name end in .csv, or use --json"
+        "predict model data.csv --out new.jsonl", "let its name end in .csv, .txt, .tsv, .xlsx"
     ),
     "the folder around a model": lambda home: (
         ("predict", str(home / "run"), "data.csv"),

@@ -20,6 +20,7 @@ Limit = Annotated[
 
 
 @shared.app.command("extend")
+@shared.options_of(shared.FileOptions)
 def extend_command(
     model: Annotated[str, typer.Argument(help="A folder or name that sentence-transformers loads.")],
     data: Documents = None,
@@ -47,14 +48,13 @@ def extend_command(
     save: Annotated[
         str | None, typer.Option(help="The variant to save. Default: the recommended one.")
     ] = None,
-    sep: shared.Separator = None,
-    encoding: shared.Encoding = None,
+    files: shared.FileOptions,
     as_json: shared.AsJson = False,
     quiet: shared.Quiet = False,
 ) -> None:
     """Compare methods for texts longer than an embedder's limit, and save one."""
     shared.set_up_logging(quiet)
-    documents = _documents(data, text, query, label, sep, encoding)
+    documents = _documents(data, text, query, label, files)
     numbers = _lengths(lengths)
     if save is not None and out is None:
         raise InputError(f"--save {save} needs a folder; give --out, too.")
@@ -88,7 +88,7 @@ def _lengths(lengths: str) -> tuple[int, ...]:
 
 
 def _documents(
-    data: str | None, text: str, query: str | None, label: str, sep: str | None, encoding: str | None
+    data: str | None, text: str, query: str | None, label: str, files: shared.FileOptions
 ) -> dict[str, list[str]]:
     """The user's documents with their queries, or with their labels if no column of queries is named; empty
     without a file.
@@ -99,9 +99,7 @@ def _documents(
             raise InputError(f"{column} names a column, and there is no file; give one after the model.")
         return {}
     if query is None:
-        table = shared.read_table(data, text, label, sep, encoding)
+        table = shared.read_table(data, text, label, files)
         return {"documents": table.texts, "labels": table.labels or []}
     columns = {"documents": text, "queries": query}
-    return {
-        name: shared.read_table(data, column, None, sep, encoding).texts for name, column in columns.items()
-    }
+    return {name: shared.read_table(data, column, None, files).texts for name, column in columns.items()}

@@ -51,6 +51,7 @@ Boundary = Annotated[
 
 
 @shared.app.command("train")
+@shared.options_of(shared.FileOptions, shared.LabelOptions)
 def train_command(
     context: typer.Context,
     data: shared.Data,
@@ -62,8 +63,8 @@ def train_command(
     label: shared.Label = "label",
     task: shared.Task = "classification",
     test: Annotated[str | None, typer.Option(help="A file of test rows. Default: no test scores.")] = None,
-    sep: shared.Separator = None,
-    encoding: shared.Encoding = None,
+    files: shared.FileOptions,
+    labels: shared.LabelOptions,
     seed: Annotated[int, shared.setting("seed")] = Run.seed,
     vectors: shared.VectorFile = None,
     vector_words: shared.VectorWords = None,
@@ -87,7 +88,7 @@ def train_command(
     shared.set_up_logging(quiet)
     _check_name(out)
     words = Words(vectors=vectors, vector_words=vector_words, tokenization=tokenization)
-    read = partial(shared.read_with_tests, data, test, text, label, sep, encoding, task)
+    read = partial(shared.read_with_tests, data, test, text, label, files, labels, task)
     if method in SIMPLE_OF.get(task, ()) or (base is not None and method == FROZEN):
         _check_simple(method, context.params)
         with shared.progress(quiet, f"training {method}"):

@@ -24,6 +24,11 @@ GIB = 2**30
 LOCK = ".lock"  # in a draft's folder
 
 
+def home(path: str | os.PathLike[str]) -> str:
+    """A path as a string, with the home folder for ~, which a shell leaves in --out=~/model."""
+    return os.path.expanduser(os.fspath(path))
+
+
 @contextmanager
 def atomic_file(path: str | Path) -> Iterator[Path]:
     """Yield a temporary path beside `path`, which replaces `path` unless the block raises.
@@ -74,7 +79,8 @@ def _usual_modes(*paths: Path) -> None:
 
 def _real(path: str | Path) -> Path:
     """What is replaced: where a link leads."""
-    target = Path(path).resolve() if Path(path).is_symlink() else Path(path)
+    target = Path(home(path))
+    target = target.resolve() if target.is_symlink() else target
     if target.exists() and not (target.is_file() or target.is_dir()):
         raise InputError(f"{path} is a device or a pipe, which would be replaced; give the name of a file.")
     return target
@@ -103,7 +109,7 @@ def check_replaceable(folder: str | Path, written: Sequence[str], what: str) -> 
 
     what   what is to be saved there, for the message
     """
-    path = Path(folder)
+    path = Path(home(folder))
     if has_surrogate(str(path)):
         raise InputError(
             f"the name of the folder {whole(str(path))} is not UTF-8, and {what} has files that are read by "
@@ -144,7 +150,7 @@ def locked(folder: str | Path) -> Iterator[None]:
     The system releases the lock when the process ends, even if it is killed.
     A block inside a block for the same folder does nothing.
     """
-    path = Path(folder).absolute()
+    path = Path(home(folder)).absolute()
     if path in _held.get():
         yield
         return
@@ -201,6 +207,7 @@ def unpacked(file: BinaryIO, path: Path, usual: int, content: Any = None) -> io.
 class _Unpacked(io.RawIOBase):
     def __init__(self, content: Any, path: Path, usual: int) -> None:
         self.content, self.path, self.usual = content, path, usual
+        self.size = 0
 
     def readable(self) -> bool:
         return True
@@ -208,7 +215,8 @@ class _Unpacked(io.RawIOBase):
     def readinto(self, buffer: Any) -> int:
         # read1 gives the bytes before the cut of a damaged file; read would raise and lose them.
         chunk = self.content.read1(len(buffer))
-        check_unpacked(self.path, self.content.tell(), self.usual)
+        self.size += len(chunk)
+        check_unpacked(self.path, self.size, self.usual)
         buffer[: len(chunk)] = chunk
         return len(chunk)
 

@@ -24,7 +24,7 @@ from vnait.pretrained import tokens
 from vnait.pretrained.attach.saving import NOTES, load_tuned, save_tuned
 from vnait.results.record import Record, warn_of_other
 from vnait.shared.errors import InputError
-from vnait.shared.files import atomic_folder
+from vnait.shared.files import atomic_folder, home
 from vnait.shared.processes import one_thread, usual_torch
 from vnait.shared.quiet import no_bars
 from vnait.train import linear, saved
@@ -229,7 +229,7 @@ def load_transformer(folder: str | Path) -> Fitted:
 @usual_torch()
 def load(folder: str | Path) -> Fitted | LinearClassifier:
     """The classifier saved in a folder; an `InputError` names the fault of the folder."""
-    folder = Path(folder)
+    folder = Path(home(folder))
     record = saved.record_in(folder)
     if (folder / linear.NOTES).is_file():
         return linear.load(folder, record)

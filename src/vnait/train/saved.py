@@ -37,7 +37,7 @@ Classifier = VnaitForSequenceClassification | VnaitForTokenClassification
 def check_replaceable(folder: str | Path) -> None:
     """Raise InputError if a folder has anything but an older model of ours, which saving would replace."""
     files.check_replaceable(folder, (*WRITTEN, *linear.WRITTEN), "a model")
-    path = Path(folder)
+    path = Path(files.home(folder))
     noted = any((path / notes).is_file() for notes in (NOTES, linear.NOTES))
     ours = noted or _model_type(path / "config.json") == VnaitConfig.model_type
     if path.is_dir() and any(path.iterdir()) and not ours:
