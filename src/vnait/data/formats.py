@@ -178,9 +178,9 @@ def _fasttext(path: Path, file: TextFile) -> Columns:
             labels: list[str] = []
             text = line.strip()
             while text.startswith(LABEL_MARK):
-                label, _, text = text.partition(" ") if " " in text else (text, "", "")
+                label, *rest = text.split(maxsplit=1)
                 labels.append(label.removeprefix(LABEL_MARK))
-                text = text.lstrip()
+                text = "".join(rest)
             yield labels, text
 
     def cells(at: int) -> Iterator[object]:
