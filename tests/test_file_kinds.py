@@ -8,18 +8,21 @@ import gzip
 import io
 import json
 import lzma
+import tracemalloc
 import zipfile
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import openpyxl
 import pandas as pd
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 import xlwt
 
-from vnait.data import Pair, read
+from vnait.data import Pair, read, workbooks
 from vnait.shared.errors import InputError
 
 ROWS = [
@@ -395,3 +398,211 @@ def test_a_file_is_read_as_meant_or_refused_with_a_remedy_that_reads_it(kind, tm
 
 def test_there_are_sixty_kinds():
     assert len(FILES) >= 60
+
+
+# Files that fill the memory
+
+
+def far_row(path: Path) -> None:
+    _inserted(path, b'<row r="4000000000"><c r="A4000000000"><v>1</v></c></row>')
+
+
+def wide_rows(path: Path) -> None:
+    _inserted(path, b'<row><c r="XFD1"><v>1</v></c></row>' * 500)
+
+
+def _inserted(path: Path, rows: bytes) -> None:
+    """A workbook with further rows in its XML."""
+    workbook(("films", [HEAD, *ROWS]))(path)
+    with zipfile.ZipFile(path) as archive:
+        parts = {name: archive.read(name) for name in archive.namelist()}
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, content in parts.items():
+            archive.writestr(name, content.replace(b"</sheetData>", rows + b"</sheetData>"))
+
+
+def repeated_text(path: Path, *, encode: bool, labels: Any = "x") -> None:
+    texts = pa.array(["a film " * 1400] * 2000 if labels == "x" else ["a"] * 2000)
+    column = texts.dictionary_encode() if encode else texts
+    pq.write_table(pa.table({"text": column, "label": [labels] * 2000}), path)
+
+
+VALUE = '<table:table-cell table:number-columns-repeated="{}" office:value-type="float" office:value="1"/>'
+BOMBS = {
+    "a row beyond Excel's last": ("d.xlsx", far_row, "has a row beyond 1,000, Excel's last one"),
+    "rows with a cell far to the right": ("d.xlsx", wide_rows, "unpacks to more than 0.002 GiB"),
+    "a row repeated": (
+        "d.ods",
+        open_document(
+            cells(*HEAD),
+            f'<table:table-row table:number-rows-repeated="1000000">{VALUE.format(9)}</table:table-row>',
+        ),
+        "unpacks to more than 0.002 GiB",
+    ),
+    "a cell repeated": (
+        "d.ods",
+        open_document(cells(*HEAD), f"<table:table-row>{VALUE.format(2_000_000_000)}</table:table-row>"),
+        "unpacks to more than 0.002 GiB",
+    ),
+    "empty rows before one": (
+        "d.ods",
+        open_document(cells(*HEAD), cells(rows=2_000_000_000), cells("a", "x")),
+        "unpacks to more than 0.002 GiB",
+    ),
+    "a dictionary": ("d.parquet", partial(repeated_text, encode=True), "unpacks to more than 0.002 GiB"),
+    "a text stored once": (
+        "d.parquet",
+        partial(repeated_text, encode=False),
+        "unpacks to more than 0.002 GiB",
+    ),
+    "labels in lists": (
+        "d.parquet",
+        partial(repeated_text, encode=False, labels=["x" * 9999]),
+        "unpacks to more than 0.002 GiB",
+    ),
+    "zstandard": (
+        "d.csv.zst",
+        lambda path: pa.CompressedOutputStream(str(path), "zstd").write(b"a" * 9_000_000),
+        "d.csv.zst",
+    ),
+    "many short rows": (
+        "d.csv.gz",
+        lambda path: path.write_bytes(gzip.compress(b"text,label\n" + b"a,b\n" * 40_000)),
+        "unpacks to more than 0.002 GiB",
+    ),
+    "many values of JSON": (
+        "d.json.gz",
+        lambda path: path.write_bytes(gzip.compress(b'[\n{"text": [' + b"[],\n" * 100_000 + b"1]}]")),
+        "unpacks to more than 0.002 GiB",
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", BOMBS)
+def test_a_small_file_does_not_fill_the_memory(kind, tmp_path, monkeypatch):
+    name, write, reason = BOMBS[kind]
+    path = tmp_path / name
+    write(path)
+    assert path.stat().st_size < 60_000
+    monkeypatch.setenv("VNAIT_UNPACK_LIMIT", "0.002")
+    assert workbooks.MAX_ROWS == 1_048_576
+    monkeypatch.setattr(workbooks, "MAX_ROWS", 1000)
+    task = "multilabel" if "lists" in kind else "classification"
+    tracemalloc.start()
+    with pytest.raises(InputError) as error:
+        read(path, task=task)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert reason in str(error.value) and "\n" not in str(error.value)
+    assert peak < 4e7
+
+
+def test_a_line_longer_than_any_text_is_refused(tmp_path):
+    path = tmp_path / "d.csv"
+    path.write_bytes(b"text,label\n" + b"a" * (1 << 24))
+    with pytest.raises(InputError, match=r"line 2 has 16,777,216 characters or more"):
+        read(path)
+
+
+def test_json_nested_deeper_than_columns_have_names_is_read(tmp_path):
+    path = tmp_path / "d.jsonl"
+    path.write_text('{"text":"a","label":"x","d":' + '{"a":' * 600 + "1" + "}" * 600 + "}\n")
+    assert read(path).labels == ["x"]
+
+
+# Labels in doubt
+
+
+def file_of(folder: Path, rows: list[tuple[str, str]]) -> Path:
+    path = folder / "labels.csv"
+    path.write_text(table(rows), encoding="utf-8")
+    return path
+
+
+@pytest.mark.parametrize(
+    ("label", "variant"),
+    [
+        ("mal\u00e9", "male\u0301"),
+        ("very bad", "very\u00a0bad"),
+        ("very bad", "very  bad"),
+        ("bad", "bad\u200b"),
+        ("bad", "bad\u200e"),
+        ("bad", "ba\u00add"),
+        ("bad", "bad\ufe0f"),
+        ("bad", "\ufeffbad"),
+        ("bad", "BAD "),
+        ("1", "1.0"),
+        ("1", "１"),
+    ],
+)
+def test_labels_that_look_alike_are_shown_and_merged_on_request(label, variant, tmp_path, caplog):
+    rows = [("dull", label), ("slow", label), ("cold", variant), ("warm", "good"), ("odd", "baddish")]
+    path = file_of(tmp_path, rows)
+    assert read(path).labels == [label, label, variant, "good", "baddish"]
+    assert "differ only in" in caplog.text and "(2), " in caplog.text and "--merge-labels" in caplog.text
+    caplog.clear()
+    merged = read(path, merge_labels=True)
+    assert merged.labels == [label, label, label, "good", "baddish"] and not caplog.messages
+    assert read(path, merge_labels=True, known=[variant], of_tests=True).labels[:3] == [variant] * 3
+
+
+def test_labels_of_sets_are_merged_one_by_one(tmp_path):
+    path = file_of(tmp_path, [("a", "Old|new"), ("b", "old"), ("c", "old|New"), ("d", "new")])
+    labels = read(path, task="multilabel", merge_labels=True).labels
+    assert labels == ["new|old", "old", "new|old", "new"]
+
+
+def test_contradicting_texts_are_counted_shown_and_dropped_on_request(tmp_path, caplog):
+    rows = [("A film", "good"), ("b", "bad"), ("a  film", "bad"), ("c", "good"), ("b", "bad")]
+    path = file_of(tmp_path, rows)
+    assert len(read(path)) == 5
+    assert (
+        "1 text with more than one label in 2 of 5 rows: 'A film' is 'good' and 'bad' (rows 2, 4)."
+        in caplog.text
+    )
+    assert "--drop-contradicting" in caplog.text
+    table = read(path, drop_contradicting=True)
+    assert (table.texts, table.dropped) == (["b", "c", "b"], 2)
+    assert "dropped 2 rows of texts with more than one label" in caplog.text
+
+
+def test_small_classes_are_left_out_with_their_count(tmp_path, caplog):
+    path = file_of(tmp_path, [*ROWS, ("odd", "mixed"), ("so so", "fair")])
+    assert len(read(path)) == 8  # unless it is requested
+    table = read(path, min_class=2)
+    assert (table.labels, table.dropped) == (LABELS, 2)
+    assert "left out 2 classes with fewer than 2 rows, 2 rows in all: 'mixed' (1), 'fair' (1)." in caplog.text
+    assert len(read(path, min_class=2, of_tests=True)) == 8
+
+
+@pytest.mark.parametrize(
+    ("content", "options", "row"),
+    [
+        ("text,label\na,x\n,y\n", {}, 3),
+        ("\ntext,label\n\na,x\n\n,y\n", {}, 6),
+        ('Films,\ntext,label\n"a\nb",x\n,y\n', {"header": 2}, 4),
+        ("a,x\n,y\n", {"header": 0, "text": "1", "label": "2"}, 2),
+    ],
+)
+def test_rows_are_numbered_as_a_spreadsheet_shows_them(content, options, row, tmp_path, caplog):
+    path = tmp_path / "d.csv"
+    path.write_text(content)
+    read(path, **options)
+    assert f"dropped 1 of 2 rows, whose text is empty: row {row}." in caplog.text
+
+
+def test_an_empty_title_drops_no_row_and_an_empty_side_of_a_pair_does(tmp_path):
+    path = tmp_path / "d.csv"
+    path.write_text(table(TWO, head=("title", "body", "label")))
+    assert read(path, text="title+body").dropped == 0 and read(path, text="title,body").dropped == 3
+
+
+def test_an_option_that_a_file_has_no_use_for_is_refused(tmp_path):
+    for name, options, reason in (
+        ("d.csv", {"sheet": "films"}, "leave --sheet out"),
+        ("d.jsonl", {"header": 0}, "leave --no-header out"),
+        ("d.jsonl", {"sep": ","}, "leave --sep out"),
+    ):
+        (tmp_path / name).write_text(table() if name == "d.csv" else lines(records()))
+        with pytest.raises(InputError, match=reason):
+            read(tmp_path / name, **options)

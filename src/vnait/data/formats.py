@@ -94,7 +94,8 @@ def _limited(path: Path, columns: Columns, at: int) -> Iterator[object]:
     """The cells of a column of a packed file, which may hold a large one a million times."""
     size = checked = 0
     for cell in columns.cells(at):
-        size += _ROW + (len(cell) if isinstance(cell, str | bytes) else 0)
+        parts = cell if isinstance(cell, list) else [cell]
+        size += sum(_ROW + (len(part) if isinstance(part, str | bytes) else 0) for part in parts)
         if size > checked + (1 << 16):
             check_unpacked(path, size, MAX_GIB)
             checked = size

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice
@@ -30,7 +31,7 @@ class Sheet:
 
     title: str
     hidden: bool
-    rows: Callable[[], Iterable[Sequence[object]]]
+    rows: Callable[[], Generator[Sequence[object], None, None]]
 
 
 def excel(path: Path, form: Format) -> Columns:
@@ -45,15 +46,16 @@ def excel(path: Path, form: Format) -> Columns:
             check_unpacked(path, sum(part.file_size for part in archive.infolist()), MAX_GIB)
         book = load_workbook(path, read_only=True, data_only=True)
 
-        def rows(sheet: Any) -> Iterable[Sequence[object]]:
+        def rows(sheet: Any) -> Generator[Sequence[object], None, None]:
             sheet.reset_dimensions()  # a file's own note of its size may be wrong
-            return sheet.iter_rows(values_only=True)
+            yield from sheet.iter_rows(values_only=True)
 
         sheets = [
             Sheet(sheet.title, sheet.sheet_state != "visible", partial(rows, sheet))
             for sheet in book.worksheets
         ]
-        return _columns(path, form, sheets)
+        with closing(book):
+            return _columns(path, form, sheets)
 
 
 def old_excel(path: Path, form: Format) -> Columns:
@@ -71,8 +73,8 @@ def old_excel(path: Path, form: Format) -> Columns:
                 return bool(cell.value)
             return xlrd.error_text_from_code[cell.value] if cell.ctype == xlrd.XL_CELL_ERROR else cell.value
 
-        def rows(sheet: Any) -> Iterable[Sequence[object]]:
-            return (list(map(value, sheet.row(row))) for row in range(sheet.nrows))
+        def rows(sheet: Any) -> Generator[Sequence[object], None, None]:
+            yield from (list(map(value, sheet.row(row))) for row in range(sheet.nrows))
 
         sheets = [
             Sheet(
@@ -94,8 +96,8 @@ def open_document(path: Path, form: Format) -> Columns:
         _check_laid_out(path)
         book = CalamineWorkbook.from_path(path)
 
-        def rows(name: str) -> Iterable[Sequence[object]]:
-            return book.get_sheet_by_name(name).to_python(skip_empty_area=False)
+        def rows(name: str) -> Generator[Sequence[object], None, None]:
+            yield from book.get_sheet_by_name(name).to_python(skip_empty_area=False)
 
         sheets = [
             Sheet(
@@ -149,7 +151,8 @@ def _has_value(element: Any) -> bool:
 def _columns(path: Path, form: Format, sheets: Sequence[Sheet]) -> Columns:
     """The columns of the sheet that is asked for, below its header."""
     form.refuse(str(path), "a workbook", "sep", "encoding")
-    rows = _held(path, _chosen(path, form, sheets).rows())
+    with closing(_chosen(path, form, sheets).rows()) as all_rows:
+        rows = _held(path, all_rows)
     written = [at for at, row in enumerate(rows) if row]
     if not written:
         raise InputError(f"{path} is empty; expected a table with a text column.")
