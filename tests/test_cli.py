@@ -276,7 +276,7 @@ def test_compare(home, said, document):
     )
     assert {"method", "against", "difference", "ci_low", "ci_high"} <= set(found["paired"][0])
     assert f"model: c/model ({found['best']})" in out
-    assert 2 <= len(found["advice"]) <= 5 and " ".join(found["advice"][0].split()) in " ".join(out.split())
+    assert 2 <= len(found["advice"]) <= 6 and " ".join(found["advice"][0].split()) in " ".join(out.split())
     assert (found["records"], found["model"]) == ("c/records.jsonl", "c/model")
     assert predict.load(found["model"]).record.method == found["best"]
     said(*shlex.split(found["next"])[1:])
