@@ -1108,8 +1108,8 @@ def test_a_path_that_a_shell_leaves_begins_at_home(home, said, monkeypatch):
     monkeypatch.setenv("HOME", str(home / "user"))
     (home / "user").mkdir()
     shutil.move("data.csv", "user/data.csv")
-    said("train", "user/data.csv", "--out=~/new", "--test=~/data.csv", "--method", "tfidf")
-    said("predict", "user/new", "user/data.csv", "--out", "~/answers.csv")
+    said("train", "user/data.csv", "--out=~/new", "--test=~/data.csv", "--method", "tfidf", narrow=False)
+    said("predict", "user/new", "user/data.csv", "--out", "~/answers.csv", narrow=False)
     classifier = TextClassifier.load("~/new")
     classifier.save("~/again")
     assert {path.name for path in (home / "user").iterdir()} == {"data.csv", "new", "answers.csv", "again"}
