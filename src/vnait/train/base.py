@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import inspect
 import json
 import logging
@@ -25,6 +24,7 @@ from vnait.pretrained.attach.attaching import attach
 from vnait.pretrained.attach.saving import CLASSES
 from vnait.pretrained.loading import from_pretrained, tokenizer_from
 from vnait.shared.errors import InputError, as_input_error, first_line
+from vnait.shared.files import fingerprint
 from vnait.shared.quiet import logger_at, no_bars
 from vnait.train.logits import SEPARATOR
 from vnait.train.run import Run
@@ -50,18 +50,12 @@ class Base:
                 f"{source} is a model of vnait, trained from scratch; a base is a pretrained model of "
                 "transformers, such as a BERT."
             )
-        return cls(str(folder) if folder.is_dir() else str(source), tokenizer)
+        return cls(str(folder) if folder.exists() else str(source), tokenizer)
 
     @property
     def fingerprint(self) -> str:
-        """Sixteen hexadecimal digits: a hash of the folder's files, or of the name on the hub."""
-        folder = Path(self.source)
-        files = sorted(path for path in folder.iterdir() if path.is_file()) if folder.is_dir() else []
-        digest = hashlib.sha256(self.source.encode() if not files else b"")
-        for path in files:
-            with path.open("rb") as file:
-                digest.update(path.name.encode() + hashlib.file_digest(file, "sha256").digest())
-        return digest.hexdigest()[:16]
+        """Sixteen hexadecimal digits: `shared.files.fingerprint` of the source."""
+        return fingerprint(self.source)
 
     def encode(self, texts: Sequence[str], *, max_length: int) -> list[list[int]]:
         return tokens.encode(self.tokenizer, texts, max_length=max_length)
