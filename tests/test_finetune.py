@@ -193,6 +193,36 @@ def test_the_command(folder, data, tmp_path, capsys):
 
 
 @pytest.fixture(scope="module")
+def decoder(tmp_path_factory, folder) -> Path:
+    """A tiny Llama with the tokenizer of the tiny BERT."""
+    path = tmp_path_factory.mktemp("pretrained") / "llama"
+    torch.manual_seed(0)
+    sizes = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 32}
+    config = transformers.LlamaConfig(vocab_size=len(WORDS) + 2, pad_token_id=0, **sizes)
+    transformers.LlamaForCausalLM(config).save_pretrained(path)
+    transformers.AutoTokenizer.from_pretrained(folder).save_pretrained(path)
+    return path
+
+
+def test_a_decoder_gets_the_causal_member_unless_a_method_is_named(decoder, folder, data, tmp_path, capsys):
+    command = ["train", str(data), "--base", str(decoder), "--out", str(tmp_path / "model"), "--steps", "2"]
+    main([*command, "--json"])
+    output = capsys.readouterr()
+    assert json.loads(output.out)["record"]["method"] == "vnait-causal"
+    assert "reads from left to right, so its method is vnait-causal" in output.err
+    assert Base.load(folder).default_method == "vnait"
+
+
+@pytest.mark.parametrize(("method", "reason"), [("vnait", "take a causal method, such as vnait-causal")])
+def test_a_method_that_cannot_work_is_refused_before_weights_are_loaded(decoder, method, reason, tmp_path):
+    for path in decoder.iterdir():
+        if path.suffix != ".safetensors":
+            (tmp_path / path.name).write_bytes(path.read_bytes())
+    with pytest.raises(InputError, match=reason):
+        fit(run(tmp_path, method=method), TABLE, Base.load(tmp_path))
+
+
+@pytest.fixture(scope="module")
 def tuned(folder):
     return {
         name: fit(run(folder, method=name, steps=2), TABLE, Base.load(str(folder)))

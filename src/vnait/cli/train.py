@@ -95,7 +95,7 @@ def train_command(
         _show(simple, out, as_json)
         return
     run = Run(
-        method=method,
+        method=_method_for(context, base, method),
         base=base,
         seed=seed,
         steps=steps,
@@ -116,6 +116,16 @@ def train_command(
     if fitted is not None:
         log_coverage(ready.facts.get("coverage", {}))
         _show(fitted, out, as_json)
+
+
+def _method_for(context: typer.Context, base: str | None, method: str) -> str:
+    """The method; to a base that reads from left to right, if none was named, the causal one."""
+    source = context.get_parameter_source("method")
+    if base is None or source is None or source.name != "DEFAULT":
+        return method
+    from vnait.train.base import Base
+
+    return Base.load(base).default_method
 
 
 def _check_simple(method: str, options: Mapping[str, object]) -> None:
