@@ -26,7 +26,16 @@ if TYPE_CHECKING:
     from vnait.train.predict import Fitted
 
 
-FOR_TRANSFORMERS = ("steps", "holdout", "learning_rate", "smoothness", "boundary", "track", "tune_vectors")
+FOR_TRANSFORMERS = (
+    "lora",
+    "steps",
+    "holdout",
+    "learning_rate",
+    "smoothness",
+    "boundary",
+    "track",
+    "tune_vectors",
+)
 
 
 class Words(TypedDict):
@@ -58,6 +67,7 @@ def train_command(
     out: Annotated[Path, typer.Option(help="The model's folder.")],
     method: Annotated[str, shared.setting("method")] = Run.method,
     base: Annotated[str | None, shared.setting("base")] = Run.base,
+    lora: Annotated[bool, shared.setting("lora")] = Run.lora,
     text: shared.Text = "text",
     label: shared.Label = "label",
     task: shared.Task = "classification",
@@ -97,6 +107,7 @@ def train_command(
     run = Run(
         method=_method_for(context, base, method),
         base=base,
+        lora=lora,
         seed=seed,
         steps=steps,
         holdout=holdout,

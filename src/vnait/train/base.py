@@ -28,6 +28,7 @@ from vnait.pretrained.attach.saving import CLASSES
 from vnait.pretrained.changing import OWN_TYPE
 from vnait.pretrained.loading import from_pretrained, tokenizer_from
 from vnait.pretrained.locate import find_sites
+from vnait.pretrained.lora import add_lora
 from vnait.shared.errors import InputError, as_input_error, first_line
 from vnait.shared.files import fingerprint
 from vnait.shared.quiet import logger_at, no_bars
@@ -136,6 +137,8 @@ class Base:
                 f"max_length is {run.max_length}, and {self.source} reads {limit} tokens with its own "
                 "positions; lower it, or take a method without that limit, such as vnait."
             )
+        if run.lora:
+            add_lora(model)
         return model
 
     def separator(self, model: PreTrainedModel) -> int | None:

@@ -22,6 +22,7 @@ from vnait.data.tokens import encode_words
 from vnait.model import VnaitForTokenClassification
 from vnait.pretrained import tokens
 from vnait.pretrained.attach.saving import NOTES, load_tuned, save_tuned
+from vnait.pretrained.lora import has_lora
 from vnait.results.record import Record, warn_of_other
 from vnait.shared.errors import InputError
 from vnait.shared.files import atomic_folder
@@ -110,6 +111,8 @@ class Fitted:
                     notes["pairs"] = True
                 if self.task == TAGGING:
                     notes["task"] = TAGGING
+                if has_lora(self.model):
+                    notes["base"] = self.record.run["base"]
                 save_tuned(self.model, self.tokenizer, draft, notes)
             for name, content in {**record, **(extras or {})}.items():
                 (draft / name).write_text(content, encoding="utf-8")
