@@ -20,17 +20,31 @@ Limit = Annotated[
     int | None,
     typer.Option(help="Texts up to this many tokens are read unchanged. Default: the model's limit."),
 ]
+Model = Annotated[
+    str,
+    typer.Argument(
+        help="A folder or name that sentence-transformers loads, or the folder or GGUF file of a "
+        "language model."
+    ),
+]
+Texts = Annotated[
+    int | None,
+    typer.Option(help="Texts per task and length, 2 to 30. Default: 20; of a language model 4."),
+]
+Results = Annotated[
+    Path | None,
+    typer.Option(
+        help="A file for each result at once, from which the same command goes on. Default: in "
+        "runs/extend, by the model's name."
+    ),
+]
+Out = Annotated[Path | None, typer.Option(help="A folder for the extended model. Default: only compared.")]
+Save = Annotated[str | None, typer.Option(help="The variant to save. Default: the recommended one.")]
 
 
 @shared.app.command("extend")
 def extend_command(
-    model: Annotated[
-        str,
-        typer.Argument(
-            help="A folder or name that sentence-transformers loads, or the folder or GGUF file of a "
-            "language model."
-        ),
-    ],
+    model: Model,
     data: Documents = None,
     *,
     to: Annotated[int, typer.Option(help="The longest text, in tokens.")] = 4096,
@@ -49,23 +63,10 @@ def extend_command(
     lengths: Annotated[
         str, typer.Option(help="Lengths of generated texts, in tokens. Default: 256, 512 and so on.")
     ] = "",
-    texts: Annotated[
-        int | None,
-        typer.Option(help="Texts per task and length, 2 to 30. Default: 20; of a language model 4."),
-    ] = None,
-    results: Annotated[
-        Path | None,
-        typer.Option(
-            help="A file for each result at once, from which the same command goes on. Default: in "
-            "runs/extend, by the model's name."
-        ),
-    ] = None,
-    out: Annotated[
-        Path | None, typer.Option(help="A folder for the extended model. Default: only compared.")
-    ] = None,
-    save: Annotated[
-        str | None, typer.Option(help="The variant to save. Default: the recommended one.")
-    ] = None,
+    texts: Texts = None,
+    results: Results = None,
+    out: Out = None,
+    save: Save = None,
     sep: shared.Separator = None,
     encoding: shared.Encoding = None,
     as_json: shared.AsJson = False,

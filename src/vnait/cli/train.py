@@ -38,6 +38,12 @@ FOR_TRANSFORMERS = (
 )
 
 
+OF_RUN = (  # options that are settings of the run as they are
+    *("base", "lora", "seed", "steps", "holdout", "max_length", "learning_rate", "tune_vectors"),
+    *("threads", "track"),
+)
+
+
 class Words(TypedDict):
     """How texts become words with vectors, as `vocabulary_of` takes it."""
 
@@ -104,19 +110,8 @@ def train_command(
             simple = _simple(method, base, *read(), out, words, seed)
         _show(simple, out, as_json)
         return
-    run = Run(
-        method=_method_for(context, base, method),
-        base=base,
-        lora=lora,
-        seed=seed,
-        steps=steps,
-        holdout=holdout,
-        max_length=max_length,
-        learning_rate=learning_rate,
-        tune_vectors=tune_vectors,
-        threads=threads,
-        track=track,
-    )
+    options = {name: context.params[name] for name in OF_RUN}
+    run = Run(method=_method_for(context, base, method), **options)
     penalties = _penalties(run, smoothness, boundary)
     from vnait.data.coverage import log_coverage
     from vnait.shared.processes import is_first, once_per_node  # torch, once the settings are checked

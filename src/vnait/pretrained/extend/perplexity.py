@@ -81,8 +81,8 @@ class Perplexities:
         if better:
             variant = max(better, key=lambda name: ahead[name].mean)
             lead = _percent(ahead[variant].times(-1))
-            own = float(np.exp(losses[variant].mean()))
-            return Advice(variant, f"perplexity {own:.1f} past the limit, {lead} against {best}")
+            perplexity = float(np.exp(losses[variant].mean()))
+            return Advice(variant, f"perplexity {perplexity:.1f} past the limit, {lead} against {best}")
         reason = f"perplexity {np.exp(losses[best].mean()):.1f} past the limit"
         if ahead:
             second = max(ahead, key=lambda name: ahead[name].mean)
