@@ -1,6 +1,7 @@
 """Advice: each rule on invented records, and that test scores choose nothing."""
 
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ from hypothesis import strategies as st
 from helpers import record
 from vnait.results.advice import advice
 from vnait.results.results import Results
+from vnait.results.scores import right_rows
 from vnait.shared.statistics import interval, seeds_needed
 
 BASELINE = "averaged"
@@ -98,6 +100,27 @@ def test_two_seeds_with_a_better_transformer_leave_open_whether_a_simple_model_i
     sentences = advice(results(made(scores, valid={"tfidf": [0.7, 0.7], "vnait": [0.7, 0.7]})))
     assert "open: on the test rows vnait" in about("Whether a Transformer", sentences)
     assert not any("enough" in sentence for sentence in sentences)
+
+
+def on_one_test_set(shares: dict[str, float], rows: int):
+    """Records of five seeds that answer the same share of the same rows right, each model its own rows."""
+    draw = np.random.default_rng(0)
+    right = {name: draw.permutation(rows) < share * rows for name, share in shares.items()}
+    data = {"shots": "all", "rows": 100, "test_rows": rows, "test_fingerprint": "f"}
+    return [
+        replace(of_seed, data=data, metrics={**of_seed.metrics, **right_rows(right[name], np.ones(rows))})
+        for name, share in shares.items()
+        for of_seed in made({name: [share] * 5})
+    ]
+
+
+def test_on_one_test_set_the_rows_decide_too():
+    scores = {"none": 0.7, "vnait": 0.72}
+    few, many = (results(on_one_test_set(scores, rows)) for rows in (200, 20_000))
+    assert "can't be told apart" in few.sentences()[0] and "vnait is ahead of none" in many.sentences()[0]
+    (row,) = few.paired
+    assert row["ci_low"] < row["difference"] < row["ci_high"]
+    assert "include the choice of both" in few.of_rows
 
 
 def test_few_noisy_seeds_do_not_give_up_a_lead_of_more_than_a_point():

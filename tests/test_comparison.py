@@ -225,6 +225,29 @@ def test_with_a_test_file_all_seeds_have_the_same_vectors_whichever_is_first():
     assert plan_of(seeds=(1, 2)).vocabulary(1).fingerprint != plan_of(seeds=(1, 2)).vocabulary(2).fingerprint
 
 
+@pytest.mark.parametrize("unlabelled", ["rest", "none"])
+def test_words_are_learned_from_the_rest_of_the_texts_or_from_the_labelled_rows_alone(unlabelled):
+    table = texts_of()
+    plan = plan_of(table=table, shots=(2,), unlabelled=unlabelled)
+    few = plan.rows(2, 0)[0].texts
+    texts = [text if text in few else f"{text} further further" for text in table.texts]
+    plan = plan_of(table=replace(table, texts=texts), shots=(2,), unlabelled=unlabelled)
+    cell = Cell(method="none", shots=2, seed=0)
+    words = plan.vocabulary(*plan.vocabulary_key(cell)).tokenizer.get_vocab()
+    assert ("further" in words) == (unlabelled == "rest")
+    rest = len(plan.split(0)[0]) - len(few)
+    assert plan.unlabelled_rows(cell) == (rest if unlabelled == "rest" else 0)
+    assert plan.unlabelled_rows(replace(cell, method="tfidf")) == 0
+
+
+def test_only_cells_of_few_rows_depend_on_what_is_not_labelled():
+    cells = [Cell(method="none", shots=shots, seed=0) for shots in (4, "all")]
+    keys = [[plan_of(unlabelled=word).key(cell) for cell in cells] for word in ("rest", "none")]
+    assert [few_or_all[0] == few_or_all[1] for few_or_all in zip(*keys, strict=True)] == [False, True]
+    with pytest.raises(InputError, match="unlabelled is 'some': give 'rest' or 'none'"):
+        plan_of(unlabelled="some")
+
+
 # How it runs decides nothing
 
 
@@ -697,10 +720,14 @@ def test_a_baseline_is_what_it_says(words, tmp_path):
     assert row["parameters"] == reference.coef_.size + reference.intercept_.size
 
 
-def test_cells_come_seed_by_seed_so_that_what_is_done_early_is_a_whole_comparison():
+def test_simple_models_come_first_and_then_seed_by_seed_a_whole_comparison():
     plan = plan_of(shots=(4, "all"))
-    each = 2 * (len(BASELINES) + len(METHODS))
-    assert [cell.seed for cell in plan.cells()] == [0] * each + [1] * each + [2] * each
+    first, then = 2 * len(BASELINES), 2 * len(METHODS)
+    each, cells = first + then, plan.cells()
+    assert [cell.seed for cell in cells] == [
+        seed for n in (first, then) for seed in (0, 1, 2) for _ in range(n)
+    ]
+    assert all(cell.method in BASELINES for cell in cells[: 3 * first])
     assert len({plan.key(cell) for cell in plan.cells()}) == 3 * each
     assert plan.key(Cell(method="none", shots="all", seed=0)) == plan_of().key(
         Cell(method="none", shots="all", seed=0)

@@ -20,8 +20,9 @@ from transformers import (
 )
 
 from vnait.data import TOKENIZATIONS, TextCounts, encode, tokenizer, unknown_share, words
+from vnait.data.pairs import Pair
 from vnait.data.text import normalized, unicode_version
-from vnait.data.tokens import spans
+from vnait.data.tokens import parts, spans
 from vnait.shared.errors import InputError
 
 TEXTS = [
@@ -107,7 +108,7 @@ def test_jieba_finds_chinese_words_and_leaves_other_scripts_whole(text, expected
 
 @pytest.mark.parametrize("tokenization", TOKENIZATIONS)
 def test_spans_are_those_of_the_words_in_the_text_as_written(tokenization):
-    written = " 我不喜\u2060欢  T恤, İstanbul\u200b Cafés du\xadll 👨\u200d👩 ΚΑΚΌΣ!"
+    written = " 我不喜\u2060欢  T恤, İstanbul\u200b Cafés du\xadll 👨\u200d👩 ΚΑΛΆ!"
     cut = [normalized(written[start:end]) for start, end in spans(written, tokenization)]
     assert cut == words([written], tokenization)[0]
 
@@ -450,3 +451,41 @@ def test_many_unknown_words_are_reported_past_twenty_percent(caplog):
     assert (name, level) == ("vnait", logging.WARNING) and message.startswith(
         "25 % of the tokens are unknown words; use "
     )
+
+
+# Long texts
+
+
+@pytest.mark.parametrize("tokenization", ["words", "characters"])
+@pytest.mark.parametrize("size", [1, 7, 40])
+def test_texts_that_are_read_in_stretches_have_the_same_ids(tokenization, size, monkeypatch):
+    texts = [
+        "one two, three! " * 9,
+        "   ",
+        "",
+        "three" * 30,  # no place to cut
+        "two\u0301 e\u0301\n \u0301one\ttwo\r\n\r\n three " * 4,
+        "\u6211\u7231two one" * 5,
+    ]
+    made = tokenizer(["one", "two", "three", "!", "\u6211", "e", "o"], tokenization=tokenization)
+    counts, parted = TextCounts(5), TextCounts(5)
+    whole = encode(made, texts, max_length=5, tally=counts)
+    monkeypatch.setattr("vnait.data.tokens._CHARACTERS", size)
+    assert encode(made, texts, max_length=5, tally=parted) == whole
+    assert parted == counts
+
+
+def test_parts_have_a_limit_of_texts_and_of_characters(monkeypatch):
+    monkeypatch.setattr("vnait.data.tokens._CHARACTERS", 10)
+    monkeypatch.setattr("vnait.data.tokens._PART", 3)
+    texts = ["aaaa", "bbbbbb", "c", "", "", "d" * 30, "e"]
+    assert list(parts(iter(texts))) == [["aaaa", "bbbbbb"], ["c", "", ""], ["d" * 30], ["e"]]
+    assert list(parts([])) == []
+
+
+def test_the_sides_of_long_pairs_are_cut_as_before(monkeypatch):
+    made = tokenizer(["one", "two", "three", "[SEP]"])
+    pairs = [Pair.of("one two " * 9, "three"), Pair.of("one", "three two " * 9), Pair.of("", "one")]
+    whole = encode(made, pairs, max_length=7)
+    monkeypatch.setattr("vnait.data.tokens._CHARACTERS", 8)
+    assert encode(made, pairs, max_length=7) == whole

@@ -1,5 +1,6 @@
 """Wherever cells run, the records are the same; a worker that dies loses its own cell, which runs again."""
 
+import contextlib
 import gc
 import logging
 import os
@@ -187,3 +188,47 @@ def test_a_package_that_is_missing_is_named(backend, package, monkeypatch):
     monkeypatch.setitem(sys.modules, package, None)
     with pytest.raises(InputError, match=rf"pip install 'vnait\[{backend}\]'"):
         list(in_workers(calls_of(abs), backend=backend))
+
+
+ORPHANS = """
+import os, sys, time
+from pathlib import Path
+from joblib import delayed
+from vnait.comparison.engines import in_workers
+
+def sleep(folder):
+    Path(folder, str(os.getpid())).touch()
+    time.sleep(100)
+
+list(in_workers([delayed(sleep)(sys.argv[1])] * 3, jobs=2))
+"""
+
+
+@pytest.mark.skipif(os.name == "nt", reason="its processes have no such parents")
+@pytest.mark.slow
+@pytest.mark.parametrize("number", ["SIGKILL", "SIGTERM", "SIGHUP"])
+def test_workers_end_with_their_parent(number, tmp_path):
+    (tmp_path / "pids").mkdir()
+    script = tmp_path / "parent.py"
+    script.write_text(ORPHANS)
+    parent = psutil.Popen([sys.executable, script, tmp_path / "pids"])
+    try:
+        while len(list((tmp_path / "pids").iterdir())) < 2:
+            assert parent.poll() is None
+            time.sleep(0.05)
+        children = parent.children(recursive=True)
+        parent.send_signal(getattr(signal, number))
+        assert parent.wait(20) == -getattr(signal, number)
+        ended = time.time() + 5
+        while alive := [child for child in children if running(child)]:
+            assert time.time() < ended, alive
+            time.sleep(0.05)
+    finally:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            parent.kill()
+
+
+def running(process: psutil.Process) -> bool:
+    with contextlib.suppress(psutil.NoSuchProcess):
+        return process.status() != psutil.STATUS_ZOMBIE
+    return False

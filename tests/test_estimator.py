@@ -23,6 +23,7 @@ from sklearn.preprocessing import FunctionTransformer
 from sklearn.utils import estimator_checks
 
 import vnait
+from conftest import unchecked
 from helpers import python, save_vectors
 from vnait import TextClassifier
 from vnait.data import Table
@@ -107,7 +108,8 @@ def test_the_random_numbers_of_whoever_calls_it_go_on(word_file):
     def drawn(fits: bool) -> list[object]:
         random.seed(1), np.random.seed(1), torch.manual_seed(1)
         if fits:
-            quick(vectors=word_file).fit(X, Y)
+            with unchecked():  # beartype draws from Python's
+                quick(vectors=word_file).fit(X, Y)
         return [random.random(), np.random.rand(), torch.rand(()).item()]
 
     assert drawn(True) == drawn(False)
@@ -339,6 +341,54 @@ def test_a_pickle_gives_equal_probabilities(learned):
     assert np.array_equal(copy.deepcopy(learned).predict_proba(X), learned.predict_proba(X))
 
 
+class AtThreshold(TextClassifier):
+    """As a user extends it: with a parameter and a learned attribute of its own."""
+
+    def __init__(self, method="none", *, recall=0.9, steps=3):
+        super().__init__(method, steps=steps)
+        self.recall = recall
+
+    def fit(self, X, y, **options):
+        super().fit(X, y, **options)
+        self.threshold_ = float(np.quantile(self.predict_proba(X)[:, 1], 1 - self.recall))
+        return self
+
+    def predict(self, X):
+        return self.classes_[(self.predict_proba(X)[:, 1] >= self.threshold_).astype(int)]
+
+
+def again(estimator, how):
+    return copy.deepcopy(estimator) if how == "deepcopy" else pickle.loads(pickle.dumps(estimator))
+
+
+@pytest.mark.parametrize("how", ["pickle", "deepcopy"])
+@pytest.mark.parametrize("kind", [TextClassifier, AtThreshold, vnait.TextRegressor])
+def test_a_copy_has_every_attribute(kind, how):
+    y = np.arange(40) / 8 if kind is vnait.TextRegressor else [label == "pos" for label in Y]
+    fitted = kind("none", steps=3).fit(X, y)
+    fitted.note_ = {"rows": ("May", 40)}
+    other = again(fitted, how)
+    assert vars(other).keys() == vars(fitted).keys()
+    assert other.note_ == fitted.note_ and other.get_params() == fitted.get_params()
+    assert np.array_equal(other.predict(X), fitted.predict(X))
+    if kind is AtThreshold:
+        assert other.threshold_ == fitted.threshold_
+
+
+def test_a_copy_of_a_copy_and_one_of_an_estimator_with_objects():
+    """A parameter that JSON has no form for; the state of its generator is copied, too."""
+    fitted = TextClassifier("none", steps=2, random_state=np.random.RandomState(3)).fit(X, Y)
+    other = again(again(fitted, "pickle"), "deepcopy")
+    assert isinstance(other.random_state, np.random.RandomState) and other.seed_ == fitted.seed_
+    assert clone(other).fit(X, Y).seed_ == clone(fitted).fit(X, Y).seed_ != fitted.seed_
+
+
+def test_an_extension_is_cloned_and_searched_in_processes():
+    search = GridSearchCV(AtThreshold("none", steps=2), {"recall": [0.5, 0.9]}, cv=2, n_jobs=2).fit(X, Y)
+    assert search.best_estimator_.threshold_ == again(search.best_estimator_, "pickle").threshold_
+    assert clone(AtThreshold(recall=0.7)).recall == 0.7
+
+
 def test_a_pickle_holds_the_models_own_files_and_no_tensor(learned, tmp_path):
     written = pickle.dumps(learned)
     named = {argument for code, argument, _ in pickletools.genops(written) if isinstance(argument, str)}
@@ -424,6 +474,19 @@ def test_the_pipeline_of_transformers_agrees(learned, tmp_path):
         found = {answer["label"]: answer["score"] for answer in pipe([text])[0]}
         assert found == pytest.approx(dict(zip(["neg", "pos"], probabilities, strict=True)), abs=1e-5)
     assert [answer[0]["label"] for answer in pipe(X)] == learned.predict(X).tolist()
+
+
+@pytest.mark.parametrize("texts", [["", "good"], ["dull", " ", "\u200b"], [""], ["\ufeff", ""]], ids=ascii)
+@pytest.mark.parametrize("size", [1, 3])
+def test_an_empty_text_in_a_pipeline_gets_the_answer_of_predict(texts, size, learned, tmp_path):
+    import transformers
+
+    learned.save(tmp_path / "model")
+    pipe = transformers.pipeline("text-classification", model=str(tmp_path / "model"), top_k=None)
+    answers = [{row["label"]: row["score"] for row in rows} for rows in pipe(texts, batch_size=size)]
+    expected = learned.predict_proba(texts)
+    for answer, row in zip(answers, expected, strict=True):
+        assert [answer[name] for name in learned.classes_] == pytest.approx(row.tolist(), abs=1e-6)
 
 
 @pytest.mark.slow

@@ -2,7 +2,7 @@
 
 import pytest
 
-from vnait import InputError, Run
+from vnait import InputError, Run, cli
 from vnait.data import Table
 from vnait.data.vocabulary import vocabulary_of
 from vnait.shared.statistics import proportion
@@ -62,3 +62,28 @@ def test_a_label_that_training_never_saw_counts_as_wrong(caplog):
         evaluate(model, Table(TEXTS[:2], ["Good", "Bad"], "new", 0))
     with pytest.raises(InputError, match="new was read for multilabel; read it with task='classification'"):
         evaluate(model, Table(TEXTS[:2], ["good", "bad"], "new", 0, "multilabel"))
+
+
+@pytest.mark.parametrize(
+    ("task", "label", "undefined"),
+    [("classification", "good", {"mcc"}), ("regression", "1.5", {"pearson", "spearman"})],
+)
+@pytest.mark.parametrize("count", [1, 6])
+def test_a_score_that_rows_of_one_label_cannot_have_is_left_out(task, label, undefined, count, recwarn):
+    """Its 0 would be a model's that guesses. The other scores are those of the rows."""
+    table = Table(TEXTS, LABELS[task], "made", 0, task)
+    model = fit_baseline("tfidf", table, table, vocabulary_of(TEXTS), tokenization="words", seed=0)
+    metrics = evaluate(model, Table(["a warm film"] * count, [label] * count, "new", 0, task))
+    assert not undefined & metrics.keys() and undefined < evaluate(model, table).keys()
+    assert metrics.get("accuracy", 1) == metrics.get("macro_f1", 1) == 1
+    assert not recwarn.list
+
+
+def test_the_command_says_that_a_score_is_undefined(tmp_path, capsys):
+    table = Table(TEXTS, LABELS["classification"], "made", 0)
+    model = fit_baseline("tfidf", table, table, vocabulary_of(TEXTS), tokenization="words", seed=0)
+    model.save(tmp_path / "m")
+    (tmp_path / "good.csv").write_text("text,label\n" + "a warm film,good\n" * 9)
+    cli.main(["evaluate", str(tmp_path / "m"), str(tmp_path / "good.csv")])
+    shown, warned = capsys.readouterr()
+    assert "mcc                         undefined" in shown and "0.000" not in shown and not warned

@@ -365,3 +365,99 @@ def test_a_pipe_is_not_replaced(kind, tmp_path):
     with pytest.raises(InputError, match="is a device or a pipe, which would be replaced"), kind(pipe):
         pytest.fail("nothing may be written")
     assert pipe.is_fifo()
+
+
+# What killed commands leave
+
+
+KILLED = """
+import os, sys
+from vnait.shared import files
+kind = getattr(files, sys.argv[2])
+if sys.argv[3] == "renaming":
+    real = os.replace
+    def replace(source, target):
+        real(source, target)
+        if str(target).endswith(".old"):
+            os.kill(os.getpid(), 9)
+    os.replace = replace
+with kind(sys.argv[1]) as draft:
+    (draft / "weights" if kind is files.atomic_folder else draft).write_text("new")
+    if sys.argv[3] == "writing":
+        os.kill(os.getpid(), 9)
+    print("holds", flush=True)
+    if sys.argv[3] == "alive":
+        input()
+"""
+
+
+def killed(target: Path, kind, where: str) -> None:
+    subprocess.run([sys.executable, "-c", KILLED, str(target), kind.__name__, where], stdout=subprocess.PIPE)
+
+
+def test_the_next_command_removes_the_drafts_of_killed_ones(kind, tmp_path):
+    target = tmp_path / "a [model]"
+    for _ in range(2):
+        killed(target, kind, "writing")
+    assert len(list(tmp_path.iterdir())) == 1  # the second one has removed what the first one left
+    with kind(target) as draft:
+        put(draft, "whole", kind)
+    assert list(tmp_path.iterdir()) == [target]
+
+
+def test_a_draft_that_is_being_written_stays(kind, tmp_path):
+    target = tmp_path / "model"
+    command = [sys.executable, "-c", KILLED, str(target), kind.__name__, "alive"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout.readline() == "holds\n"
+        with kind(target) as draft:
+            put(draft, "other", kind)
+        process.communicate("\n", timeout=30)
+    assert process.returncode == 0 and list(tmp_path.iterdir()) == [target]
+    assert (target / "weights" if kind is atomic_folder else target).read_text() == "new"
+
+
+def test_a_kill_between_two_renames_loses_no_result(tmp_path):
+    target = tmp_path / "model"
+    with atomic_folder(target) as draft:
+        put(draft, "old", atomic_folder)
+    killed(target, atomic_folder, "renaming")
+    assert not target.exists()
+    with pytest.raises(ZeroDivisionError), atomic_folder(target):
+        raise ZeroDivisionError
+    assert tree(tmp_path) == {"model": "/", "model/weights": "new"}
+
+
+def test_folders_of_others_with_such_a_name_stay(kind, tmp_path):
+    (tmp_path / ".model.mynotes1").mkdir()
+    with kind(tmp_path / "model") as draft:
+        put(draft, "whole", kind)
+    assert (tmp_path / ".model.mynotes1").is_dir()
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no such modes")
+@pytest.mark.parametrize("mask", [0o022, 0o027, 0o002])
+def test_all_files_have_the_modes_of_new_ones(kind, mask, tmp_path):
+    before = os.umask(mask)
+    try:
+        with kind(tmp_path / "model") as draft:
+            put(draft, "whole", kind)
+            (draft / "weights" if kind is atomic_folder else draft).chmod(0o600)
+    finally:
+        os.umask(before)
+    modes = {path.is_dir(): path.stat().st_mode & 0o777 for path in tmp_path.rglob("*")}
+    assert modes == {False: 0o666 & ~mask} | ({True: 0o777 & ~mask} if kind is atomic_folder else {})
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="names are bytes on Linux alone")
+def test_a_name_that_is_not_utf_8(tmp_path, capsys):
+    source = tmp_path / os.fsdecode(b"caf\xe9.csv")
+    source.write_text("text,label\n" + "warm film,pos\ndull plot,neg\n" * 20)
+    with pytest.raises(SystemExit) as left:
+        cli.main(["train", str(source), "--method=none", "--steps=2", "--out", str(tmp_path / "m\udce9")])
+    error = capsys.readouterr().err
+    assert left.value.code == 2 and "is not UTF-8" in error and error.count("\n") == 1
+    cli.main(["train", str(source), "--method=none", "--steps=2", "--out", str(tmp_path / "m"), "--quiet"])
+    assert "caf\ufffd.csv" in (tmp_path / "m" / "record.json").read_text(encoding="utf-8")
+    cli.main(["predict", str(tmp_path / "m"), str(source), "--out", str(tmp_path / "o\udce9.csv")])
+    assert (tmp_path / "o\udce9.csv").is_file()

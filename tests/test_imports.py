@@ -133,6 +133,7 @@ def test_no_backbone_knows_a_method_and_no_method_a_backbone():
     assert set(arrows["vnait.model.backbone"]) & set(modules(SOURCE)) == {
         "vnait.positions.attention",
         "vnait.positions.injection",
+        "vnait.shared.randomness",
     }
     assert set(arrows["vnait.positions.attention"]) & set(modules(SOURCE)) == {
         "vnait.shared.errors",

@@ -3,21 +3,28 @@
 from __future__ import annotations
 
 import csv
+import errno
 import io
 import json
 import logging
 import os
+import re
 import shutil
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from test_cli import CONTROL
-from vnait import cli
+from vnait import TextClassifier, cli
 from vnait.cli import terminal
-from vnait.cli.output import safe, write_csv
+from vnait.cli.output import write_csv
 from vnait.cli.shared import set_up_logging
+from vnait.results import report
+from vnait.results.about import About
+from vnait.shared.escaping import safe
+from vnait.train import saved
 
 GOLDEN = Path(__file__).parent / "golden" / "format_7"
 MODEL = str(GOLDEN / "vnait")
@@ -160,3 +167,62 @@ def test_a_carriage_return_ends_no_row():
     read = list(csv.reader(io.StringIO(file.getvalue(), newline="")))
     assert read == [["text", "number"], *([text, str(number)] for text, number in rows)]
     assert "\ngood,2\n" in file.getvalue()
+
+
+class Closed(io.StringIO):
+    """What a reader such as `head` has closed: the first write fails, or what is flushed at the end."""
+
+    def __init__(self, fails: str, below: io.TextIOBase) -> None:
+        super().__init__()
+        self.fails, self.below = fails, below
+
+    def fileno(self) -> int:  # of which rich and `main` make a file that takes everything
+        return self.below.fileno()
+
+    def write(self, words: str) -> int:
+        return self._broken("write") or len(words)
+
+    def flush(self) -> None:
+        self._broken("flush")
+
+    def _broken(self, name: str) -> None:
+        if self.fails == name:
+            raise BrokenPipeError(errno.EPIPE, "Broken pipe")
+
+
+@pytest.mark.parametrize("fails", ["write", "flush"])
+@pytest.mark.parametrize("arguments", [["list"], ["list", "--json"], ["--help"]], ids=" ".join)
+def test_a_reader_that_has_seen_enough_is_no_failure(fails, arguments, monkeypatch):
+    with open(os.devnull, "w") as below:
+        monkeypatch.setattr(sys, "stdout", Closed(fails, below))
+        with pytest.raises(SystemExit) as left:
+            cli.main(arguments)
+    assert left.value.code == 0
+
+
+@pytest.mark.slow
+def test_files_do_not_steer_a_terminal_or_a_reader_either(tmp_path, monkeypatch):
+    """Labels, texts and names of others in every file of a model, of a report and of an explanation."""
+    monkeypatch.chdir(tmp_path)
+    rows = [f"a {word} film {number},{word}{HOSTILE}" for word in ("dull", "warm") for number in range(20)]
+    data = f"d{HOSTILE}.csv"
+    Path(data).write_text("\n".join(["text,label", *rows]), encoding="utf-8")
+    code, _, err = run(monkeypatch, "utf-8", "train", data, "--method=none", "--steps=2", "--out=m")
+    assert code == 0, err
+    shutil.copytree(GOLDEN / "comparison", "c")
+    about = About.read("c")
+    replace(about, data={**about.data, "name": data}, command=f"vnait {data}").write("c")
+    report.write("c")
+    labels = [HOSTILE, "b"]
+    TextClassifier("tfidf").fit([f"dull{HOSTILE}", "warm"] * 9, labels * 9).save("t")
+    for ending in ("svg", "html"):
+        out = f"--out=e.{ending}"
+        assert run(monkeypatch, "utf-8", "explain", MODEL, f"a dull{HOSTILE} film", out)[0] == 0
+    kinds = (".md", ".html", ".json", ".jsonl", ".svg")
+    paths = [path for path in Path().rglob("*") if path.suffix in kinds and path.name != "tokenizer.json"]
+    assert len(paths) > 8
+    for path in paths:
+        text = re.sub("<script>.*?</script>", "", path.read_text(encoding="utf-8"), flags=re.DOTALL)
+        assert safe(text) == text, path  # beside plotly.js, which has such characters itself
+    assert TextClassifier.load("t").classes_.tolist() == labels  # JSON gives back what was escaped
+    assert saved.record_in(Path("m")).data["name"] == data

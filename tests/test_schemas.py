@@ -20,10 +20,11 @@ from vnait import TextClassifier, VnaitConfig, data
 from vnait.data import vocabulary as vocabulary
 from vnait.pretrained import load_adapter
 from vnait.results import report
-from vnait.results.record import read
+from vnait.results.about import About
+from vnait.results.record import Record, read
 from vnait.shared import schemas
 from vnait.shared.errors import InputError
-from vnait.train import predict, saved
+from vnait.train import predict
 from vnait.train.baselines import BASELINES, fit_baseline
 
 GOLDEN = Path(__file__).parent / "golden" / "format_7"
@@ -113,7 +114,8 @@ def test_brackets_without_end_are_one_sentence(name, tmp_path):
         ({"metrics": {"by_label": [[1, 1, 1]]}}, "it has a confusion matrix or counts of other classes"),
         (
             {"metrics": {"length_rows": [1]}},
-            "its metrics has length_rows and length_right of different lengths",
+            "its metrics has length_rows and length_right of different lengths, or right rows in other than "
+            "hexadecimal digits",
         ),
     ],
 )
@@ -177,6 +179,7 @@ PART = {"kind": "words", "tokenization": "words", "terms": ["a"]}
         ({"parts": [PART]}, r"its weights are \(\d+, 2\), not \(1, 2\)"),
         ({"parts": [PART | {"kind": "mean", "unknown": "zebra"}]}, "or other terms than that kind has"),
         ({"parts": {}}, r"parts is \{\}, expected list"),
+        ({"task": ""}, r"baseline.json's task is '', expected .*classification"),
     ],
 )
 def test_a_wrong_baseline_is_named(change, message, baselines, tmp_path):
@@ -235,6 +238,32 @@ def test_a_word_without_a_vector_is_refused(tmp_path):
         classify(folder)
 
 
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ({"film": 5, "dull": 5}, r"two words of its tokenizer have the id 5"),
+        ({"[MASK]": 4}, r"two words of its tokenizer have the id 4"),
+        ({"film": 0}, r"two words of its tokenizer have the id 0"),
+    ],
+)
+def test_a_tokenizer_that_does_not_fit_its_own_words_is_refused(words, message, tmp_path):
+    folder = shutil.copytree(GOLDEN / "vnait", tmp_path / "copy")
+    path = folder / "tokenizer.json"
+    document = json.loads(path.read_text(encoding="utf-8"))
+    document["model"]["vocab"] |= words
+    path.write_text(json.dumps(document))
+    with pytest.raises(InputError, match=message):
+        classify(folder)
+
+
+def test_a_model_with_another_unknown_word_is_refused(tmp_path):
+    folder = shutil.copytree(GOLDEN / "vnait", tmp_path / "copy")
+    config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    (folder / "config.json").write_text(json.dumps(config | {"unk_token_id": 7}))
+    with pytest.raises(InputError, match="unknown word has the id 1, and its model expects 7"):
+        classify(folder)
+
+
 def test_a_confusion_matrix_of_no_classes_is_named(tmp_path):
     folder = shutil.copytree(GOLDEN / "comparison", tmp_path / "copy")
     path = folder / "records.jsonl"
@@ -267,25 +296,106 @@ def test_an_unknown_key_is_left_alone():
     assert schemas.check(schemas.Tuned, tuned) is tuned
 
 
+LINEAR = "tfidf/baseline.json"
+
+
+def parts_of(document: Any) -> list[dict[str, Any]]:
+    """The objects of a JSON document that are not settings of a method, in which a key may be a name."""
+    parts = [document, *(document[name] for name in ("data", "metrics", "run") if name in document)]
+    return parts + document.get("parts", [])
+
+
+@pytest.mark.parametrize("name", [*READERS, LINEAR])
+def test_keys_of_a_later_version_change_no_answer(name, tmp_path, caplog):
+    """Each JSON file of a model's folder, and of a comparison, with further keys at every depth."""
+    source = GOLDEN / name
+    folder = tmp_path / "copy"
+    if name == LINEAR:
+        read = classify
+        TextClassifier("tfidf").fit(["a dull film", "a warm film"] * 9, [0, 1] * 9).save(folder)
+    else:
+        read = READERS.get(name, classify)
+        shutil.copytree(source.parent, folder)
+    path = folder / source.name
+    documents = list(map(json.loads, lines_of(path)))
+    for document in documents:
+        for part in parts_of(document):
+            part[f"later_{source.stem}"] = {"value": [1, None]}
+    path.write_text("".join(json.dumps(document) + "\n" for document in documents), encoding="utf-8")
+    schemas._note.cache_clear()
+    read(folder)
+    noted = [text for text in caplog.messages if "later_" in text and "is ignored" in text]
+    assert len(noted) <= 2  # once a file, not for each record
+    assert noted or source.name in ("config.json", "tokenizer_config.json")
+
+
+def lines_of(path: Path) -> list[str]:
+    text = path.read_text(encoding="utf-8")
+    return text.splitlines() if path.suffix == ".jsonl" else [text]
+
+
+@pytest.mark.parametrize("name", READERS)
+def test_files_of_this_version_have_no_key_to_note(name, caplog):
+    schemas._note.cache_clear()
+    if name.startswith("comparison"):
+        for line in lines_of(GOLDEN / "comparison" / "records.jsonl"):
+            Record.of(json.loads(line))
+        About.read(GOLDEN / "comparison")
+    else:
+        READERS[name](GOLDEN / Path(name).parent)
+    assert "is ignored" not in caplog.text
+
+
+def test_a_parameter_of_a_later_estimator_is_noted(tmp_path, caplog):
+    folder = shutil.copytree(GOLDEN / "vnait", tmp_path / "copy")
+    notes = json.loads((folder / "estimator.json").read_text(encoding="utf-8"))
+    notes["parameters"]["patience"] = 3
+    (folder / "estimator.json").write_text(json.dumps(notes))
+    TextClassifier.load(folder).predict(["a dull film"])
+    assert "the parameter patience is not known here; it is ignored" in caplog.text
+
+
+@pytest.mark.parametrize("value", ["NaN", "Infinity", "-Infinity", "1e999"])
 @pytest.mark.parametrize(
-    ("name", "read"),
+    "place", ["accuracy", "validation_accuracy", "ms_per_text", "seconds", "length_right"]
+)
+def test_a_record_whose_numbers_are_none_is_named_with_its_line(value, place, tmp_path):
+    folder = shutil.copytree(GOLDEN / "comparison", tmp_path / "copy")
+    path = folder / "records.jsonl"
+    first, second, *others = lines_of(path)
+    document = json.loads(second)
+    part = document if place == "seconds" else document["metrics"]
+    part[place] = 12345
+    changed = json.dumps(document).replace("12345", value)
+    path.write_text("\n".join([first, changed, *others, ""]))
+    with pytest.raises(InputError, match=r"line 2 of .* which is not a finite number"):
+        report.write(folder)
+
+
+@pytest.mark.parametrize(
+    ("metrics", "message"),
     [
-        ("comparison/records.jsonl", report.write),
-        ("comparison/about.json", report.write),
-        ("vnait/record.json", saved.record_in),
+        ({"accuracy": 1.5}, r"accuracy is 1.5, expected a number in \[0, 1\]"),
+        ({"mcc": -2}, r"mcc is -2, expected a number in \[-1, 1\]"),
+        ({"validation_macro_f1": -0.1}, r"validation_macro_f1 is -0.1, expected a number in \[0, 1\]"),
+        ({"rmse": -1.0}, r"rmse is -1.0, expected 0 or more"),
+        ({"ms_per_text": -3}, r"ms_per_text is -3, expected 0 or more"),
     ],
 )
-def test_what_a_later_version_adds_is_refused_in_a_sentence(name, read, tmp_path):
-    source = GOLDEN / name
-    folder = shutil.copytree(source.parent, tmp_path / "copy")
-    text = source.read_text(encoding="utf-8")
-    lines = text.splitlines() if source.suffix == ".jsonl" else [text]
-    later = [json.dumps(json.loads(line) | {"later": 1}) + "\n" for line in lines]
-    (folder / source.name).write_text("".join(later), encoding="utf-8")
-    with pytest.raises(
-        InputError, match=rf"{source.name} .*it has 'later', which this version does not know"
-    ):
-        read(folder)
+def test_a_score_out_of_its_range_is_named(metrics, message):
+    with pytest.raises(ValueError, match=message):
+        schemas.check(schemas.Metrics, metrics, "metrics")
+    schemas.check(schemas.Metrics, {"pearson": 1.0000000000000002})
+
+
+@pytest.mark.parametrize("count", [0, 6, 8])
+def test_other_than_seven_quantiles_of_numbers_are_named(count, tmp_path):
+    folder = shutil.copytree(GOLDEN / "comparison", tmp_path / "copy")
+    about = json.loads((folder / "about.json").read_text(encoding="utf-8"))
+    about["data"]["numbers"] = [1.0] * count
+    (folder / "about.json").write_text(json.dumps(about))
+    with pytest.raises(InputError, match=r"about.json is damaged: .*other than seven numbers"):
+        report.write(folder)
 
 
 def test_parquet_with_bytes_that_are_no_utf_8(tmp_path):

@@ -154,7 +154,7 @@ def test_training_leaves_the_record_of_its_run(table, words):
     assert record.data["name"] == "made.csv" and record.data["rows"] == 40 and record.data["test_rows"] == 12
     assert record.data["classes"] == ["neg", "pos"]
     names = {"accuracy", "macro_f1", "mcc"}
-    details = {"length_rows", "length_right", "confusion"}
+    details = {"length_rows", "length_right", "confusion", "right"}
     assert set(record.metrics) == names | {f"validation_{name}" for name in names} | details | {"ms_per_text"}
     assert sum(record.metrics["length_rows"]) == np.sum(record.metrics["confusion"]) == 12
     assert record.seconds > 0 and record.parameters > 0
@@ -306,7 +306,7 @@ class Planted:
         return Path.touch, (self.mark,)
 
 
-TENSORS = ["best.safetensors", "model.safetensors", "optimizer.bin", "random_states_0.pkl", "scheduler.bin"]
+TENSORS = ["best.safetensors", "draws_0.safetensors", "model.safetensors", "optimizer.bin", "scheduler.bin"]
 STATE = sorted([*TENSORS, "manifest.json", "progress.json"])
 DAMAGES = {
     "missing": lambda file: file.unlink(),

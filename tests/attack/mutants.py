@@ -28,7 +28,12 @@ from typing import Any
 
 ROOT = Path(__file__).parents[2]
 LIBRARY = ROOT / "src" / "vnait"
-PARTS = {"coordinates": "coordinates", "encodings": "encodings", "inputs": "inputs", "attach": "pretrained"}
+PARTS = {
+    "coordinates": "positions/coordinates",
+    "encodings": "positions/encodings",
+    "inputs": "positions/inputs",
+    "attach": "pretrained/attach",
+}
 REACHED = ROOT / "build" / "reached.db"
 MOST = 400  # tests of one mutant
 STEPS = (0, 10, 60, MOST)  # they run in these steps: most mutants are found by the first

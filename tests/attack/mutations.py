@@ -5,11 +5,14 @@ python tests/attack/mutations.py 60000   # prints a table: file, tried, read, re
 
 from __future__ import annotations
 
+import bz2
 import gzip
 import io
 import json
+import lzma
 import math
 import random
+import re
 import shutil
 import signal
 import sys
@@ -20,7 +23,7 @@ import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from copy import deepcopy
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +34,8 @@ import torch
 from vnait import data
 from vnait.data import Table, vectors
 from vnait.data import vocabulary as vocabulary
+from vnait.positions.methods import METHODS
+from vnait.positions.plugins import load_file
 from vnait.pretrained import load_adapter
 from vnait.pretrained.loading import from_pretrained
 from vnait.results import report
@@ -97,10 +102,69 @@ def of_zip(content: bytes, draw: random.Random) -> bytes:
     return found.getvalue()
 
 
-def changer(file: str) -> Callable[[bytes, random.Random], bytes]:
-    """The mutation for a file's ending."""
-    ending = file.rpartition(".")[2]
-    return {"json": of_json, "jsonl": of_json, "gz": of_gzip, "xlsx": of_zip}.get(ending, of_bytes)
+def of_packing(packing: Any) -> Callable[[bytes, random.Random], bytes]:
+    """A change of what bz2 or lzma has packed, or of the packed file."""
+
+    def change(content: bytes, draw: random.Random) -> bytes:
+        if draw.random() < 0.3:
+            return of_bytes(content, draw)
+        return packing.compress(of_bytes(packing.decompress(content), draw))
+
+    return change
+
+
+def of_workbook(content: bytes, draw: random.Random) -> bytes:
+    """Other numbers and names in the XML of a workbook, as of rows, cells, types and sheets."""
+    if draw.random() < 0.4:
+        return of_zip(content, draw)
+    made = io.BytesIO()
+    with zipfile.ZipFile(io.BytesIO(content)) as old, zipfile.ZipFile(made, "w", zipfile.ZIP_DEFLATED) as new:
+        chosen = draw.choice([name for name in old.namelist() if name.endswith((".xml", ".rels"))])
+        for name in old.namelist():
+            text = old.read(name)
+            new.writestr(name, _of_attributes(text, draw) if name == chosen else text)
+    return made.getvalue()
+
+
+def _of_attributes(text: bytes, draw: random.Random) -> bytes:
+    places = [match.span(1) for match in re.finditer(rb'="([^"]*)"', text)]
+    for start, end in sorted(draw.sample(places, min(len(places), draw.choice([1, 1, 3]))), reverse=True):
+        text = text[:start] + draw.choice(ATTRIBUTES) + text[end:]
+    return text
+
+
+ATTRIBUTES = [b"", b"0", b"-1", b"1", b"4000000000", b"A1048577", b"XFE1", b"ZZZZ9", b"s", b"inlineStr", b"e"]
+ATTRIBUTES += [
+    b"b",
+    b"d",
+    b"hidden",
+    b"veryHidden",
+    b"A1:XFD1048576",
+    b"&#27;",
+    b"rId99",
+    b"../../x.xml",
+    b"NaN",
+]
+
+
+def of_safetensors(content: bytes, draw: random.Random) -> bytes:
+    """Another value, a key less or a key more in the header, which is JSON, or a change of bytes."""
+    if draw.random() < 0.4:
+        return of_bytes(content, draw)
+    length = int.from_bytes(content[:8], "little")
+    header = of_json(content[8 : 8 + length], draw)
+    return len(header).to_bytes(8, "little") + header + content[8 + length :]
+
+
+def of_parquet(content: bytes, draw: random.Random) -> bytes:
+    """A change in the last bytes, which hold the columns' types and places, in two thirds of the cases."""
+    if draw.random() < 0.3:
+        return of_bytes(content, draw)
+    length = min(int.from_bytes(content[-8:-4], "little") + 8, len(content))
+    footer = bytearray(content[-length:])
+    for _ in range(draw.choice([1, 1, 3])):
+        footer[draw.randrange(max(length - 8, 1))] = draw.randrange(256)
+    return content[:-length] + bytes(footer)
 
 
 def of_json(content: bytes, draw: random.Random) -> bytes:
@@ -131,6 +195,18 @@ def _changed(value: Any, draw: random.Random) -> Any:
     else:
         value[key] = _changed(value[key], draw)
     return value
+
+
+CHANGES = {
+    **{"json": of_json, "jsonl": of_json, "gz": of_gzip, "zip": of_zip, "xlsx": of_workbook},
+    **{"bz2": of_packing(bz2), "xz": of_packing(lzma)},
+    **{"safetensors": of_safetensors, "parquet": of_parquet},
+}
+
+
+def changer(file: str) -> Callable[[bytes, random.Random], bytes]:
+    """The mutation for a file's ending."""
+    return CHANGES.get(file.rpartition(".")[2], of_bytes)
 
 
 # Readers
@@ -178,18 +254,98 @@ def vector_file(name: str) -> Target:
         ["film", "dull", "warm"], np.arange(12, dtype=np.float32).reshape(3, 4) + 1, "made"
     )
 
+    return Target(
+        name=f"vectors {name}",
+        make=lambda folder: vectors.save(made, folder / name),
+        file=name,
+        read=vectors_in(name),
+        weight=100,
+    )
+
+
+def packed(packing: Any) -> Callable[[Path], object]:
+    """Writes rows as CSV, packed by bz2 or lzma."""
+    return lambda path: path.write_bytes(packing.compress(rows().to_csv(index=False).encode()))
+
+
+def zipped(path: Path) -> None:
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("table.csv", rows().to_csv(index=False))
+
+
+def categories(path: Path) -> None:
+    """Parquet with dictionaries and a nested column, as data sets have."""
+    frame = rows().astype({"text": "category", "label": "category"})
+    frame["nested"] = [[{"a": [1, None]}]] * len(frame)
+    frame.to_parquet(path)
+
+
+def sheets(path: Path) -> None:
+    """Three sheets, the second of them hidden, with numbers, dates and formulas."""
+    with pd.ExcelWriter(path) as book:
+        more = rows().assign(day=pd.Timestamp("2026-01-02"), sum="=1+1")
+        more.to_excel(book, sheet_name="rows", index=False)
+        pd.DataFrame({"notes": ["x"]}).to_excel(book, sheet_name="hidden", index=False)
+        pd.DataFrame().to_excel(book, sheet_name="empty")
+        book.book["hidden"].sheet_state = "hidden"
+
+
+def tags() -> Target:
+    """Words with tags, as a CoNLL-U file has them."""
+    lines = "1\ta\t_\tDET\n2\tdull\t_\tADJ\n3\tfilm\t_\tNOUN\n\n"
+
+    def read_tags(folder: Path) -> None:
+        found = data.read(folder / "tags.conllu", text="FORM", label="UPOS", task="tagging")
+        assert found.labels is not None and len(found.texts) == len(found.labels) > 0
+
+    fields = "\t_" * 6
+    text = re.sub(r"(?m)(\S)$", lambda match: match[1] + fields, lines * 6)
+    return Target(
+        name="tags.conllu",
+        make=lambda folder: (folder / "tags.conllu").write_text(text),
+        file="tags.conllu",
+        read=read_tags,
+        weight=60,
+    )
+
+
+def packed_vectors(name: str) -> Target:
+    """A text file of vectors, with a phrase, in an archive or packed otherwise."""
+    content = b"film 1 2 3 4\nnew_york 5 6 7 8\nwarm 9 10 11 12\n"
+
+    def make(folder: Path) -> None:
+        if name.endswith("zip"):
+            with zipfile.ZipFile(folder / name, "w", zipfile.ZIP_DEFLATED) as archive:
+                archive.writestr("v.txt", content)
+        else:
+            (folder / name).write_bytes((bz2 if name.endswith("bz2") else lzma).compress(content))
+
+    return replace(vector_file("v.txt"), name=f"vectors {name}", make=make, file=name, read=vectors_in(name))
+
+
+def vectors_in(name: str) -> Callable[[Path], None]:
     def check(folder: Path) -> None:
         vectors.info(folder / name)
         found = vectors.load(folder / name)
         assert found.table.shape == (len(found.words), found.dim) and np.isfinite(found.table).all()
 
-    return Target(
-        name=f"vectors {name}",
-        make=lambda folder: vectors.save(made, folder / name),
-        file=name,
-        read=check,
-        weight=100,
-    )
+    return check
+
+
+PLUGIN = b"""from dataclasses import replace
+from vnait.positions.methods import METHODS as KNOWN
+METHODS = {"mine": replace(KNOWN["none"], formula="x = e", source="here")}
+"""
+
+
+def plug(folder: Path) -> None:
+    """A plugin's file; what it added is taken back."""
+    before = dict(METHODS)
+    try:
+        load_file(folder / "plugin.py")
+    finally:
+        METHODS.clear()
+        METHODS.update(before)
 
 
 def golden(part: str) -> Callable[[Path], object]:
@@ -265,7 +421,7 @@ def model(part: str, file: str, read_: Callable[[Path], object]) -> Target:
 
 
 CLASSIFIER = ("config.json", "tokenizer.json", "tokenizer_config.json", "record.json", "model.safetensors")
-STATE = ("progress.json", "manifest.json", "model.safetensors", "optimizer.bin", "random_states_0.pkl")
+STATE = ("progress.json", "manifest.json", "model.safetensors", "optimizer.bin", "draws_0.safetensors")
 
 
 def all_targets() -> list[Target]:
@@ -279,7 +435,14 @@ def all_targets() -> list[Target]:
         table("json", lambda path: frame.to_json(path, orient="records")),
         table("parquet", lambda path: frame.to_parquet(path)),
         table("xlsx", lambda path: frame.to_excel(path, index=False)),
+        table("csv.zip", zipped),
+        table("csv.bz2", packed(bz2)),
+        table("csv.xz", packed(lzma)),
+        table("categories.parquet", categories),
+        table("sheets.xlsx", sheets),
+        tags(),
         *map(vector_file, ("v.bin", "v.txt", "v.bin.gz", "v.vec.gz")),
+        *map(packed_vectors, ("v.txt.zip", "v.txt.bz2", "v.txt.xz")),
         Target(
             name="records.jsonl",
             make=golden("comparison"),
@@ -292,7 +455,14 @@ def all_targets() -> list[Target]:
         model("vnait", "estimator.json", estimate),
         *(model("vnait", file, classify) for file in CLASSIFIER),
         model("fine_tuned", "tuned.json", classify),
-        model("adapter", "vnait.json", adapt),
+        *(model("adapter", file, adapt) for file in ("vnait.json", "vnait.safetensors")),
+        Target(
+            name="plugin.py",
+            make=lambda folder: (folder / "plugin.py").write_bytes(PLUGIN),
+            file="plugin.py",
+            read=plug,
+            weight=20,
+        ),
         Target(
             name="baseline.json",
             make=baseline,
@@ -300,10 +470,7 @@ def all_targets() -> list[Target]:
             read=classify,
             weight=10,
         ),
-        *map(
-            state,
-            ("progress.json", "manifest.json", "model.safetensors", "optimizer.bin", "random_states_0.pkl"),
-        ),
+        *map(state, STATE),
     ]
 
 

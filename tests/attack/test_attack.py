@@ -7,6 +7,7 @@ import mutations
 import pytest
 
 SHORT = {"table.csv", "table.jsonl", "table.parquet", "table.xlsx", "vectors v.bin", "vectors v.vec.gz"}
+SHORT |= {"table.sheets.xlsx", "table.categories.parquet", "vectors v.txt.zip", "tags.conllu", "plugin.py"}
 SHORT |= {"records.jsonl", "vnait/config.json", "vnait/tokenizer.json", "adapter/vnait.json", "baseline.json"}
 
 
@@ -24,7 +25,7 @@ def test_a_changed_file_is_read_or_refused_in_one_sentence() -> None:
 
 def test_a_mutation_is_the_same_for_the_same_seed_and_changes_something() -> None:
     content = b'{"text": "a dull film", "label": "bad"}\n' * 5
-    for change in (mutations.of_bytes, mutations.of_json):
+    for change in (mutations.of_bytes, mutations.of_json, mutations.of_parquet):
         made = [change(content, mutations.random.Random(seed)) for seed in range(50)]
         assert made == [change(content, mutations.random.Random(seed)) for seed in range(50)]
         assert sum(one != content for one in made) > 45 and len(set(made)) > 40

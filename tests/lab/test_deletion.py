@@ -14,7 +14,7 @@ from vnait_lab.runs import deletion
 @pytest.fixture(scope="module")
 def fitted():
     table = data.Table(["a warm film it is", "it is a dull film"] * 8, ["good", "bad"] * 8, "made", 0)
-    return fit(Run(steps=8, refit=0), table, vocabulary.learn(table.texts))
+    return fit(Run(steps=8, early_stopping=0, holdout=True), table, vocabulary.learn(table.texts))
 
 
 def test_tokens_of_the_highest_values_become_unknown_words(fitted, monkeypatch):

@@ -251,7 +251,10 @@ def test_it_runs_resumes_and_names_no_folder(data, caplog):
         found = suite(data)
     assert "mr has 12 rows in its smallest class: 16 labels per class are left out." in caplog.messages
     assert [(record.method, record.data["shots"]) for record in found] == [
-        (method, shots) for shots in (4, 8) for method in ("none", *baselines.BASELINES)
+        (method, shots)
+        for methods in (baselines.BASELINES, ["none"])
+        for shots in (4, 8)
+        for method in methods
     ]
     path = data / "out/mr/records.jsonl"
     assert str(data) not in path.read_text(encoding="utf-8")

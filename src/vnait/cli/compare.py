@@ -29,6 +29,13 @@ TRAINED_WITH = {  # options that `vnait train` has, too, with its defaults
     "test": None,
     "sep": None,
     "encoding": None,
+    "sheet": None,
+    "header": None,
+    "no_header": False,
+    "decimal": ".",
+    "merge_labels": False,
+    "drop_contradicting": False,
+    "min_class": 2,
     "vectors": None,
     "vector_words": None,
     "tokenization": "words",
@@ -60,7 +67,17 @@ Base = Annotated[
 ]
 
 
+Unlabelled = Annotated[
+    str,
+    typer.Option(
+        help="What words are learned from beside the rows of --shots: rest, the other training texts without "
+        "their labels, or none."
+    ),
+]
+
+
 @shared.app.command("compare")
+@shared.options_of(shared.FileOptions, shared.LabelOptions)
 def compare_command(
     context: typer.Context,
     data: shared.Data = DEFAULT_DATA,
@@ -71,8 +88,8 @@ def compare_command(
     test: Annotated[
         str | None, typer.Option(help="A file of test rows. Default: 30 % held out by each seed.")
     ] = None,
-    sep: shared.Separator = None,
-    encoding: shared.Encoding = None,
+    files: shared.FileOptions,
+    labels: shared.LabelOptions,
     methods: Methods = None,
     shots: Annotated[str, typer.Option(help="Rows per class to learn from, with commas, or all.")] = "all",
     seeds: Annotated[int, typer.Option(min=1, help="How many seeds.")] = 5,
@@ -86,6 +103,7 @@ def compare_command(
     vectors: shared.VectorFile = None,
     vector_words: shared.VectorWords = None,
     tokenization: shared.Tokenization = "words",
+    unlabelled: Unlabelled = "rest",
     steps: shared.Steps = Run.steps,
     max_length: shared.MaxLength = Run.max_length,
     learning_rate: shared.LearningRate = Run.learning_rate,
@@ -99,7 +117,7 @@ def compare_command(
     shared.set_up_logging(quiet)
     counts, names = _shots(shots), _methods(methods, base)
     run = Run(steps=steps, max_length=max_length, learning_rate=learning_rate, threads=threads)
-    table, tests = shared.read_with_tests(data, test, text, label, sep, encoding, task)
+    table, tests = shared.read_with_tests(data, test, text, label, files, labels, task)
     from vnait.comparison.compare import DEFAULT_METHODS, compare  # torch, once the table is read
 
     with shared.progress(quiet, "comparing") as move:
@@ -113,6 +131,7 @@ def compare_command(
             vectors=vectors,
             vector_words=vector_words,
             tokenization=tokenization,
+            unlabelled=unlabelled,
             base=base,
             run=run,
             reference=reference,
@@ -137,7 +156,7 @@ def _next(best: str, options: Mapping[str, object]) -> str:
     words = ["vnait", "train", str(options["data"]), "--method", method]
     for name, default in TRAINED_WITH.items():
         if name not in unused and options[name] not in (None, default):
-            words += [f"--{name.replace('_', '-')}", str(options[name])]
+            words += [f"--{name.replace('_', '-')}"] + [str(options[name])] * (options[name] is not True)
     return shlex.join([*words, "--out", "model"])
 
 

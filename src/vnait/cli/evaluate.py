@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from vnait.cli import shared
+from vnait.data.tasks import CLASSIFICATION, REGRESSION
+
+UNDEFINED = {CLASSIFICATION: ("mcc",), REGRESSION: ("pearson", "spearman")}  # scores that rows may not have
 
 
 @shared.app.command("evaluate")
+@shared.options_of(shared.FileOptions)
 def evaluate_command(
     model: shared.ModelFolder,
     data: shared.Data,
     *,
     text: shared.Text = "text",
     label: shared.Label = "label",
-    sep: shared.Separator = None,
-    encoding: shared.Encoding = None,
+    files: shared.FileOptions,
+    merge_labels: shared.MergeLabels = False,
     as_json: shared.AsJson = False,
     quiet: shared.Quiet = False,
 ) -> None:
@@ -23,7 +27,16 @@ def evaluate_command(
     from vnait.train.predict import evaluate, load
 
     fitted = load(model)
-    table = shared.read_table(data, text, label, sep, encoding, fitted.task, of_tests=True)
+    table = shared.read_table(
+        data,
+        text,
+        label,
+        files,
+        task=fitted.task,
+        of_tests=True,
+        merge_labels=merge_labels,
+        known=fitted.classes,
+    )
     metrics = evaluate(fitted, table)
     if as_json:
         shared.print_json({"model": str(model), "data": data, "rows": len(table), "metrics": metrics})
@@ -31,4 +44,7 @@ def evaluate_command(
     from vnait.cli.terminal import show_metrics, show_value
 
     show_metrics(metrics)
+    for name in UNDEFINED.get(fitted.task, ()):
+        if name not in metrics:
+            show_value(name, "undefined: all labels, or all answers, are the same")
     show_value("rows", f"{len(table):,}")

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 
 @shared.app.command("explain")
+@shared.options_of(shared.FileOptions)
 def explain_command(
     model: shared.ModelFolder,
     text: Annotated[str, typer.Argument(help="One text.")],
@@ -36,8 +37,7 @@ def explain_command(
     ] = None,
     column: shared.Text = "text",
     labels: shared.Label = "label",
-    sep: shared.Separator = None,
-    encoding: shared.Encoding = None,
+    layout: shared.FileOptions,
     out: Annotated[
         Path | None, typer.Option(help="A .png, .svg, .pdf or .html file. Default: only printed.")
     ] = None,
@@ -73,7 +73,7 @@ def explain_command(
         return
     explanation = explain(fitted, text, label=label)
     if control is not None:
-        table = shared.read_table(control, column, labels, sep, encoding)
+        table = shared.read_table(control, column, labels, layout)
         explanation = _beside_control(explanation, fitted, text, table)
     _show(explanation, files, as_json)
 
@@ -127,11 +127,12 @@ def _write(explanation: Explanation, files: Mapping[str, Path]) -> None:
     if not files:
         return
     from vnait.results.explanation import export  # matplotlib, which a printed explanation does not need
+    from vnait.shared.escaping import safe
     from vnait.shared.files import atomic_file
 
     if "bertviz" in files:
         view = export.head_view(explanation)
         with atomic_file(files["bertviz"]) as draft:
-            draft.write_text(view, encoding="utf-8")
+            draft.write_text(safe(view), encoding="utf-8")
     if "file" in files:
         export.save(explanation, files["file"])

@@ -43,6 +43,7 @@ Save = Annotated[str | None, typer.Option(help="The variant to save. Default: th
 
 
 @shared.app.command("extend")
+@shared.options_of(shared.FileOptions)
 def extend_command(
     model: Model,
     data: Documents = None,
@@ -67,8 +68,7 @@ def extend_command(
     results: Results = None,
     out: Out = None,
     save: Save = None,
-    sep: shared.Separator = None,
-    encoding: shared.Encoding = None,
+    files: shared.FileOptions,
     as_json: shared.AsJson = False,
     quiet: shared.Quiet = False,
 ) -> None:
@@ -77,7 +77,7 @@ def extend_command(
     The same command goes on after the last finished result.
     """
     shared.set_up_logging(quiet)
-    documents = _documents(model, data, text, query, label, sep, encoding)
+    documents = _documents(model, data, text, query, label, files)
     numbers = _lengths(lengths)
     if save is not None and out is None:
         raise InputError(f"--save {save} needs a folder; give --out, too.")
@@ -117,8 +117,7 @@ def _documents(
     text: str,
     query: str | None,
     label: str,
-    sep: str | None,
-    encoding: str | None,
+    files: shared.FileOptions,
 ) -> dict[str, list[str]]:
     """The user's documents with their queries, or with their labels if no column of queries is named; alone
     for a language model; empty without a file.
@@ -132,10 +131,8 @@ def _documents(
         from vnait.pretrained.extend.decoder import is_language_model
 
         if is_language_model(model):
-            return {"documents": shared.read_table(data, text, None, sep, encoding).texts}
-        table = shared.read_table(data, text, label, sep, encoding)
+            return {"documents": shared.read_table(data, text, None, files).texts}
+        table = shared.read_table(data, text, label, files)
         return {"documents": table.texts, "labels": table.labels or []}
     columns = {"documents": text, "queries": query}
-    return {
-        name: shared.read_table(data, column, None, sep, encoding).texts for name, column in columns.items()
-    }
+    return {name: shared.read_table(data, column, None, files).texts for name, column in columns.items()}

@@ -7,24 +7,16 @@ import csv
 import io
 import json
 import os
-import re
 import sys
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
+from pathlib import Path
 from typing import Any, TextIO
 
-from vnait.shared.errors import InputError
+from vnait.shared.errors import InputError, extra
+from vnait.shared.escaping import json_text, safe
 
-# Controls but tab and newline, separators of lines, and marks that turn the direction of a text around.
-_STEERING = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
-
-
-def safe(words: object) -> str:
-    """Words for a terminal: its control characters, which could move the cursor, as their codes.
-
-    >>> safe("good " + chr(27) + "[2J")
-    'good \\\\x1b[2J'
-    """
-    return _STEERING.sub(lambda match: ascii(match[0])[1:-1], str(words))
+EXCEL_ROWS, EXCEL_LETTERS = 1_048_576, 32_767  # of a sheet, and of a cell, at most
 
 
 def echo(words: object = "", *, file: TextIO | None = None, end: str = "\n", flush: bool = False) -> None:
@@ -34,7 +26,7 @@ def echo(words: object = "", *, file: TextIO | None = None, end: str = "\n", flu
 
 def json_of(document: Mapping[str, Any]) -> str:
     """One JSON document, in ASCII unless standard output can encode every character."""
-    return json.dumps(document, ensure_ascii=not _takes_every_letter(), indent=2)
+    return json_text(document, indent=2) if _takes_every_letter() else json.dumps(document, indent=2)
 
 
 def print_rows(names: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
@@ -48,10 +40,50 @@ def print_rows(names: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
     print("\n  ]\n}")
 
 
-def write_csv(file: TextIO, names: Sequence[str], rows: Iterable[Sequence[Any]]) -> int:
+WRITTEN = ".csv", ".txt", ".tsv", ".xlsx"  # endings of tables that are written
+
+
+def write_table(path: Path, names: Sequence[str], rows: Iterable[Sequence[Any]]) -> int:
+    """Write rows with a header, as the file's ending has it: .xlsx, .tsv, else CSV; returns how many."""
+    ending = path.suffix.lower()
+    if ending == ".xlsx":
+        return _write_excel(path, names, rows)
+    with path.open("w", encoding="utf-8", newline="") as file:
+        return write_csv(file, names, rows, "\t" if ending == ".tsv" else ",")
+
+
+def _write_excel(path: Path, names: Sequence[str], rows: Iterable[Sequence[Any]]) -> int:
+    """Write one sheet. InputError if a sheet can't have so many rows, or so long a text."""
+    with extra("excel"):
+        from openpyxl import Workbook
+        from openpyxl.cell.cell import ILLEGAL_CHARACTERS_RE, WriteOnlyCell
+    book = Workbook(write_only=True)
+    sheet = book.create_sheet("vnait")
+    count = -1
+    for count, row in enumerate(chain([names], rows)):
+        if count == EXCEL_ROWS:
+            raise InputError(f"a sheet of Excel has {EXCEL_ROWS:,} rows at most; write a .csv file.")
+        if any(isinstance(cell, str) and len(cell) > EXCEL_LETTERS for cell in row):
+            raise InputError(
+                f"row {count + 1} has a text of more than {EXCEL_LETTERS:,} characters, the most that a cell "
+                "of Excel has; write a .csv file."
+            )
+        cells = [
+            WriteOnlyCell(sheet, ILLEGAL_CHARACTERS_RE.sub("\ufffd", cell) if isinstance(cell, str) else cell)
+            for cell in row
+        ]
+        for cell in cells:
+            if cell.data_type == "f":  # a text that begins with =
+                cell.data_type = "s"
+        sheet.append(cells)
+    book.save(path)
+    return count
+
+
+def write_csv(file: TextIO, names: Sequence[str], rows: Iterable[Sequence[Any]], separator: str = ",") -> int:
     """Write rows as CSV with a header; returns how many they are."""
-    writer = csv.writer(file, lineterminator="\n")
-    quoted = csv.writer(file, lineterminator="\n", quoting=csv.QUOTE_ALL)
+    writer = csv.writer(file, lineterminator="\n", delimiter=separator)
+    quoted = csv.writer(file, lineterminator="\n", delimiter=separator, quoting=csv.QUOTE_ALL)
     writer.writerow(names)
     count = 0
     for row in rows:

@@ -28,7 +28,7 @@ HEADING = 11  # cells per line of a heading, if its name can be broken
 
 def show_comparison(comparison: Comparison) -> None:
     """A table per number of shots, then the conclusions and the advice."""
-    from vnait.results.results import ACCURACY, FIXED, SETS  # scipy, which other commands do not wait for
+    from vnait.results.results import ACCURACY, SETS  # scipy, which other commands do not wait for
 
     data, metric, chance = comparison.plan.table, comparison.results.metric, comparison.plan.chance_level()
     kind = {"classification": "classes", "tagging": "tags", "multilabel": "labels"}.get(data.task)
@@ -41,6 +41,8 @@ def show_comparison(comparison: Comparison) -> None:
     echo(f"{metric.title} of always {metric.chance}: {written}")
     for shots in comparison.plan.shots:
         echo()
+        if words := comparison.results.words_of(shots):
+            print_wrapped(words)
         print_wrapped(_comparison_grid(comparison, shots))
         if metric is not ACCURACY or chance > UNEVEN / len(set(data.single_labels)):
             echo()
@@ -49,11 +51,12 @@ def show_comparison(comparison: Comparison) -> None:
     for sentence in comparison.sentences():
         print_wrapped(sentence)
     linear = metric in (ACCURACY, SETS)
+    rows = "" if comparison.plan.test is None else f" {comparison.results.of_rows}"
     print_wrapped(
         f"Intervals: 95 % over seeds, by Student's t; minus {comparison.reference}: "
         f"{'in points, ' * (metric.times > 1)}paired by seed; none is corrected for several comparisons. "
         f"{'alone: without the linear part that each Transformer has beside it; ' * linear}"
-        f"seconds: of training; ms: per text.{f' {FIXED}' * (comparison.plan.test is not None)}"
+        f"seconds: of training; ms: per text.{rows}"
     )
     echo()
     for sentence in comparison.advice():
@@ -109,7 +112,7 @@ def show_metrics(metrics: Mapping[str, Any]) -> None:
     """A score per line, with its interval if it has one."""
     from vnait.shared.statistics import Interval  # scipy, which other commands do not wait for
 
-    shown = {name: value for name, value in metrics.items() if not isinstance(value, list)}
+    shown = {name: value for name, value in metrics.items() if not isinstance(value, list | str)}
     ends = {f"{name}_{end}" for name in shown for end in ("low", "high")}
     for name, value in sorted(shown.items()):
         if name not in ends:

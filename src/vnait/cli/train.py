@@ -66,6 +66,7 @@ Boundary = Annotated[
 
 
 @shared.app.command("train")
+@shared.options_of(shared.FileOptions, shared.LabelOptions)
 def train_command(
     context: typer.Context,
     data: shared.Data,
@@ -78,8 +79,8 @@ def train_command(
     label: shared.Label = "label",
     task: shared.Task = "classification",
     test: Annotated[str | None, typer.Option(help="A file of test rows. Default: no test scores.")] = None,
-    sep: shared.Separator = None,
-    encoding: shared.Encoding = None,
+    files: shared.FileOptions,
+    labels: shared.LabelOptions,
     seed: Annotated[int, shared.setting("seed")] = Run.seed,
     vectors: shared.VectorFile = None,
     vector_words: shared.VectorWords = None,
@@ -103,7 +104,7 @@ def train_command(
     shared.set_up_logging(quiet)
     _check_name(out)
     words = Words(vectors=vectors, vector_words=vector_words, tokenization=tokenization)
-    read = partial(shared.read_with_tests, data, test, text, label, sep, encoding, task)
+    read = partial(shared.read_with_tests, data, test, text, label, files, labels, task)
     if method in SIMPLE_OF.get(task, ()) or (base is not None and method == FROZEN):
         _check_simple(method, context.params)
         with shared.progress(quiet, f"training {method}"):
@@ -113,14 +114,12 @@ def train_command(
     options = {name: context.params[name] for name in OF_RUN}
     run = Run(method=_method_for(context, base, method), **options)
     penalties = _penalties(run, smoothness, boundary)
-    from vnait.data.coverage import log_coverage
     from vnait.shared.processes import is_first, once_per_node  # torch, once the settings are checked
 
     with shared.progress(quiet or not is_first(), "reading texts and words"):
         ready, about = once_per_node(lambda: _prepared(run, *read(), out, words))
     fitted = _trained(ready, penalties, out, about, quiet=quiet)
     if fitted is not None:
-        log_coverage(ready.facts.get("coverage", {}))
         _show(fitted, out, as_json)
 
 
@@ -183,7 +182,10 @@ def _simple(
 
 
 def _show(fitted: Fitted | LinearClassifier, out: Path, as_json: bool) -> None:
+    from vnait.data.coverage import log_coverage
+
     assert fitted.record is not None
+    log_coverage(fitted.record.data.get("coverage", {}))
     if as_json:
         shared.print_json({"model": str(out), "record": asdict(fitted.record)})
         return

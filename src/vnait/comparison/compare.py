@@ -13,7 +13,7 @@ import numpy as np
 
 from vnait.comparison import runs
 from vnait.comparison.engines import in_workers
-from vnait.comparison.plan import Cell, Plan
+from vnait.comparison.plan import REST, Cell, Plan
 from vnait.comparison.runs import Callback
 from vnait.data import Table, read, summary, warn_of_repeats
 from vnait.data.coverage import log_coverage
@@ -26,7 +26,7 @@ from vnait.results.advice import advice
 from vnait.results.record import Record
 from vnait.results.results import ALL, Results, Shots, by_size
 from vnait.shared.errors import InputError
-from vnait.shared.files import atomic_file, locked
+from vnait.shared.files import atomic_file, home, locked
 from vnait.shared.processes import one_thread
 from vnait.shared.quiet import logger_at
 from vnait.train import fitting as train
@@ -124,12 +124,11 @@ def compare(
     out: str | Path = "runs/compare",
     text: str = "text",
     label: str = "label",
-    sep: str | None = None,
-    encoding: str | None = None,
     task: str = CLASSIFICATION,
     vectors: str | None = None,
     vector_words: int | None = None,
     tokenization: str = "words",
+    unlabelled: str = REST,
     base: str | None = None,
     run: Run | None = None,
     steps: int | None = None,
@@ -138,17 +137,21 @@ def compare(
     backend: str = "local",
     callback: Callback = lambda done, total, record: None,
     command: str | None = None,
+    **reading: Any,
 ) -> Comparison:
     """Compare positional methods and simple models on a labelled file; save the best model in `out`/model.
 
     data        a file, such as reviews.csv; "hf:NAME"; "builtin:splice"; or a `Table`
     methods     names of `METHODS`, with "base:" before them those attached to `base`
     text, label     the columns of `data` and `test`; text="a,b" for pairs
-    sep, encoding   of these files, as in `vnait.data.read`; None: found in the file
+    reading     of these files, as in `vnait.data.read`: sep, encoding, sheet, header, decimal, merge_labels,
+                drop_contradicting, min_class
     vectors     a file of semantic vectors; None: Word2Vec is trained on the training texts
     vector_words    first words of that file that the models know, beside those of the training
                 texts; None: 50,000
     tokenization    "words", "characters" or "jieba"
+    unlabelled  what words and vectors are learned from with fewer shots than "all": "rest", the rest of the
+                training texts too, without their labels; "none", the labelled rows alone
     shots       training rows per class (validation rows included), or "all"
     seeds       how many, or which; each seed has its own rows, splits, starting weights and batches, the same
                 for every method
@@ -170,7 +173,7 @@ def compare(
     """
     command = command or call(compare, locals())  # first, while the locals are the arguments
     _check_lists(methods=methods, shots=shots)
-    columns: dict[str, Any] = {"text": text, "label": label, "sep": sep, "encoding": encoding, "task": task}
+    columns: dict[str, Any] = {"text": text, "label": label, "task": task, "min_class": 2, **reading}
     plan = Plan(
         table=_labelled(data, **columns),
         test=None if test is None else _labelled(test, **columns, of_tests=True),
@@ -181,11 +184,12 @@ def compare(
         vectors=vectors,
         vector_words=vector_words,
         tokenization=tokenization,
+        unlabelled=unlabelled,
         base=base,
     )
     reference = _reference(plan, reference)
     repeats = _check_rows(plan)
-    out = Path(out)
+    out = Path(home(out))
     with locked(out):
         check_replaceable(out / "model")
         _warn_of_others(plan, out)
@@ -303,26 +307,26 @@ def _calls(plan: Plan, cells: list[Cell], workers: dict[str, Any], keep: Path | 
     """A call per cell; the vocabularies, which cells share, are learned first, also by workers."""
     from joblib import delayed
 
-    seeds = sorted({plan.vocabulary_seed(cell.seed) for cell in cells})
-    learn = (delayed(_vocabulary)(plan, seed) for seed in seeds)
-    words = dict(in_workers(learn, **workers))
+    keys = list(dict.fromkeys(map(plan.vocabulary_key, cells)))
+    words = dict(in_workers((delayed(_vocabulary)(plan, key) for key in keys), **workers))
     for method in set(plan.methods) & set(METHODS):
         # A method that can't have vectors of this width raises before anything trains.
-        new_model(words[seeds[0]], replace(plan.run, method=method), ["a", "b"], [1], plan.table.task)
-    log_coverage(words[seeds[0]].covers(plan.split(seeds[0])[1].texts))
+        run = replace(plan.run, method=method)
+        new_model(words[keys[0]], run, ["a", "b"], [1], plan.table.task)
+    log_coverage(words[keys[0]].covers(plan.split(cells[0].seed)[1].texts))
     for cell in cells:
         yield delayed(run_cell)(
             plan,
             cell,
-            words[plan.vocabulary_seed(cell.seed)],
+            words[plan.vocabulary_key(cell)],
             METHODS.get(cell.method.removeprefix(PREFIX)),
             keep,
         )
 
 
-def _vocabulary(plan: Plan, seed: int) -> tuple[int, Vocabulary]:
+def _vocabulary(plan: Plan, key: tuple[int, Shots]) -> tuple[tuple[int, Shots], Vocabulary]:
     with one_thread(), logger_at("vnait", logging.ERROR):  # each cell would warn of the texts
-        return seed, plan.vocabulary(seed)
+        return key, plan.vocabulary(*key)
 
 
 def run_cell(
@@ -360,7 +364,7 @@ def _fitted(plan: Plan, cell: Cell, words: Vocabulary) -> Fitted | LinearClassif
         run = plan.run_of(cell)
         fitted = train.fit(run, table, words if run.base is None else Base.load(run.base), test=test)
     assert fitted.record is not None
-    data = {**fitted.record.data, "shots": cell.shots}
+    data = {**fitted.record.data, "shots": cell.shots, "unlabelled_rows": plan.unlabelled_rows(cell)}
     return replace(fitted, record=replace(fitted.record, key=plan.key(cell), method=cell.method, data=data))
 
 
@@ -378,7 +382,7 @@ def _save_best(plan: Plan, method: str, models: Path, folder: Path) -> None:
             fitted = load(models / key)
         else:
             with one_thread():
-                fitted = _fitted(plan, cell, plan.vocabulary(cell.seed))
+                fitted = _fitted(plan, cell, plan.vocabulary(*plan.vocabulary_key(cell)))
         fitted.save(folder)
     shutil.rmtree(models, ignore_errors=True)
 

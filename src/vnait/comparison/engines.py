@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from vnait.shared.errors import InputError, extra
+from vnait.shared.processes import end_with
 
 logger = logging.getLogger("vnait")
 
@@ -100,6 +101,7 @@ def _local(calls: Calls, jobs: int | None, cores: int) -> Iterator[tuple[int, An
         n_jobs=workers,
         backend="loky" if workers > 1 else "sequential",
         max_nbytes=None,
+        **({"initializer": end_with, "initargs": (os.getpid(),)} if workers > 1 else {}),
         return_as="generator_unordered",
     )
     with suppress(TerminatedWorkerError):

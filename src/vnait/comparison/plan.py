@@ -9,7 +9,7 @@ from itertools import chain, repeat
 from typing import Any
 
 from vnait.data import Table
-from vnait.data.labels import labels_in
+from vnait.data.labels import labels_in, ordered
 from vnait.data.pairs import are_pairs
 from vnait.data.sentences import split_words
 from vnait.data.tables import labels_of
@@ -24,9 +24,11 @@ from vnait.train.bag_of_words import FORMULA, SIF_FREQUENCY
 from vnait.train.base import Base
 from vnait.train.baselines import FORMULA as OF_BASELINES
 from vnait.train.baselines import FROZEN, baselines_of
-from vnait.train.run import PREFIX, Run, unknown_methods
+from vnait.train.run import PREFIX, READS_VECTORS, Run, unknown_methods
 from vnait.train.tasks import LabelSets, Tags
 from vnait.train.tasks.shared import no_common_label
+
+REST, NONE = "rest", "none"  # values of `Plan.unlabelled`
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,6 +47,8 @@ class Plan:
     base      a pretrained encoder, a folder or a name on the hub, for the methods base:own (its own
               positions) and base:METHOD; its frozen embeddings are one more baseline
     chooses   whether a best method is chosen by validation scores
+    unlabelled   what words and vectors are learned from: "rest", all training texts of the split, those
+              without a chosen label included, or "none", the texts that labels are learned from
     """
 
     table: Table
@@ -59,6 +63,7 @@ class Plan:
     base: str | None = None
     held_out: float = 0.3
     chooses: bool = True
+    unlabelled: str = REST
 
     def __post_init__(self) -> None:
         if problems := list(self._problems()):
@@ -75,6 +80,8 @@ class Plan:
                 yield f"{name} is empty: give at least one"
             if len(set(values)) < len(values):
                 yield f"{name} has the same entry twice: {', '.join(map(str, values))}"
+        if self.unlabelled not in (REST, NONE):
+            yield f"unlabelled is {self.unlabelled!r}: give {REST!r} or {NONE!r}"
         if self.run.base is not None:
             yield f"the run has a base: give base={self.run.base!r} to the comparison instead"
         if self.chooses and not self.run.validation:
@@ -85,7 +92,7 @@ class Plan:
                 f"{self.table.task}: read both with task={self.table.task!r}"
             )
         elif self.test is not None and self.table.task == CLASSIFICATION:
-            tests, learned = (sorted({*labels_of(table)}) for table in (self.test, self.table))
+            tests, learned = (ordered(labels_of(table)) for table in (self.test, self.table))
             if not {*tests} & {*learned}:
                 yield no_common_label(tests, learned, self.test.name, self.table.name)
 
@@ -103,19 +110,34 @@ class Plan:
             return pool, test
         return pool.select(pool.shots(count=int(shots), seed=seed)), test
 
-    def vocabulary(self, seed: int) -> Vocabulary:
-        """Words and vectors of all training texts of the split; no labels, no test rows."""
+    def vocabulary(self, seed: int, shots: Shots = ALL) -> Vocabulary:
+        """Words and vectors of the training texts with this many shots; no labels, no test rows."""
+        if self.test is not None and shots == ALL:
+            seed = 0  # all seeds have the same training texts
         return vocabulary_of(
-            self.split(seed)[0].texts,
+            self.rows(shots, seed)[0].texts,
             vectors=self.vectors,
             vector_words=self.vector_words,
             tokenization=self.tokenization,
-            seed=self.vocabulary_seed(seed),
+            seed=seed,
         )
 
-    def vocabulary_seed(self, seed: int) -> int:
-        """The seed of the vectors; with a test file all seeds have the same training texts."""
-        return seed if self.test is None else 0
+    def vocabulary_key(self, cell: Cell) -> tuple[int, Shots]:
+        """The arguments of a cell's `vocabulary`, which many cells share."""
+        if self.reads_rest(cell):
+            return (cell.seed if self.test is None else 0), ALL
+        return cell.seed, cell.shots
+
+    def reads_rest(self, cell: Cell) -> bool:
+        """Whether words are learned from all training texts of the split."""
+        return self.unlabelled == REST or cell.shots == ALL
+
+    def unlabelled_rows(self, cell: Cell) -> int:
+        """How many texts without labels a cell reads."""
+        reads = cell.method in READS_VECTORS or cell.method in METHODS  # not a base, which has its own words
+        if self.unlabelled == NONE or not reads:
+            return 0
+        return len(self.split(cell.seed)[0]) - len(self.rows(cell.shots, cell.seed)[0])
 
     def chance_level(self) -> float:
         """The score of an answer that does not depend on the text, mean over the splits: of the most frequent
@@ -181,7 +203,8 @@ class Plan:
                 run["start"] = "prior"  # of the head's bias
         tests = self.test.fingerprint if self.test else self.held_out
         vectors = None if self.vectors is None else [*_stamp(self.vectors), self.vector_words]
-        return key_of(asdict(cell), run, self.table.fingerprint, tests, vectors, self.tokenization)
+        alone = [] if self.reads_rest(cell) else ["words of the labelled rows"]
+        return key_of(asdict(cell), run, self.table.fingerprint, tests, vectors, self.tokenization, *alone)
 
 
 def _of_classes(learn: list[str], test: list[str]) -> float:

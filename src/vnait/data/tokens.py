@@ -6,9 +6,9 @@ import logging
 import re
 import warnings
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import accumulate, chain, islice
+from itertools import accumulate, chain
 from typing import TYPE_CHECKING, Any
 
 from vnait.data.pairs import TOKEN, are_pairs, check_sides, cut, joined, sides_of
@@ -24,7 +24,8 @@ logger = logging.getLogger("vnait")
 SPECIAL = ("[PAD]", "[UNK]", "[MASK]")
 MANY_UNKNOWN = 0.2
 NO_LIMIT = 10**9  # a `max_length` that cuts no text
-_PART = 4096  # texts tokenized together
+# Tokenized together, at most, since the tokenizer needs some 100 bytes a token.
+_PART, _CHARACTERS = 4096, 2**19
 
 _GAPS = r"\s+"
 # With its marks. An emoji is one token with its skin tone, and so are a flag, a family and a keycap.
@@ -40,6 +41,8 @@ _ALONE = {
     "jieba": _SYMBOL,
 }
 TOKENIZATIONS = tuple(_ALONE)
+
+_SPACE = re.compile(r"[ \t\r\n]")
 
 # jieba gets only stretches with a Chinese character: it cuts any other script but Latin into single letters.
 # The adjacent letters belong to them, since its dictionary has words such as T恤.
@@ -207,13 +210,12 @@ def encode(
         raise InputError(f"max_length is {max_length}; expected at least 1 token.")
     lost = TextCounts(max_length) if tally is None else tally
     ids: list[list[int]] = []
-    texts = iter(texts)
-    while part := list(islice(texts, _PART)):  # the tokenizer needs some 100 bytes a token
+    for part in parts(texts):
         if tokenizer.sep_token is None:
             check_sides(part, pairs=False)
         sides = chain.from_iterable(map(sides_of, part))
         segmented = _segmented(sides, tokenizer.init_kwargs.get("tokenization"))
-        rows = tokenizer(segmented, add_special_tokens=False, verbose=False)["input_ids"]
+        rows = _ids(tokenizer, segmented) if len(part) == 1 else _together(tokenizer, segmented)
         each = iter(row or [tokenizer.unk_token_id] for row in rows)
         whole = [joined([next(each) for _ in sides_of(text)], tokenizer.sep_token_id) for text in part]
         lost.add(whole, tokenizer.unk_token_id)
@@ -221,6 +223,51 @@ def encode(
     if tally is None:
         lost.report_cut()
     return ids
+
+
+def parts(texts: Iterable[str]) -> Iterator[list[str]]:
+    """The texts in lists of at most 4,096 texts and 2^19 characters; a longer text is alone."""
+    part: list[str] = []
+    characters = 0
+    for text in texts:
+        characters += len(text)
+        if part and (len(part) == _PART or characters > _CHARACTERS):
+            yield part
+            part, characters = [], len(text)
+        part.append(text)
+    if part:
+        yield part
+
+
+def _together(tokenizer: PreTrainedTokenizerFast, texts: Iterable[str]) -> list[list[int]]:
+    """The ids of each text as it is."""
+    ids: list[list[int]] = tokenizer(texts, add_special_tokens=False, verbose=False)["input_ids"]
+    return ids
+
+
+def _ids(tokenizer: PreTrainedTokenizerFast, texts: Iterable[str]) -> Iterator[list[int]]:
+    """The ids of each text. A long one is tokenized in stretches up to a gap, at which no token depends on
+    what is beyond.
+    """
+    for text in texts:
+        ids: list[int] = []
+        for stretch in _stretches(text):
+            ids += _together(tokenizer, [stretch])[0]
+        yield ids
+
+
+def _stretches(text: str) -> Iterator[str]:
+    """A text in stretches of some 2^19 characters that end at white space.
+
+    >>> list(_stretches("a b"))
+    ['a b']
+    """
+    start = 0
+    while start < len(text):
+        gap = _SPACE.search(text, start + _CHARACTERS)
+        end = len(text) if gap is None else gap.start()
+        yield text[start:end]
+        start = end
 
 
 def encode_words(

@@ -21,6 +21,7 @@ from vnait.positions.attention import (
     whole_distances,
 )
 from vnait.positions.injection import Injection
+from vnait.shared.randomness import Dropout
 
 if TYPE_CHECKING:
     from transformers.cache_utils import Cache
@@ -38,7 +39,7 @@ class Encoder(nn.Module):
         self, *, dim: int, num_heads: int, intermediate: int, num_layers: int, dropout: float
     ) -> None:
         super().__init__()
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
         self.blocks = nn.ModuleList(
             Block(dim=dim, num_heads=num_heads, intermediate=intermediate, dropout=dropout)
             for _ in range(num_layers)
@@ -100,7 +101,7 @@ class Block(GradientCheckpointingLayer):
         self.feedforward = nn.Sequential(
             nn.Linear(dim, intermediate), nn.GELU(), nn.Linear(intermediate, dim)
         )
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
 
     def forward(
         self,

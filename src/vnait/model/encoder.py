@@ -23,7 +23,7 @@ from vnait.positions.coordinates.shared import Positions
 from vnait.positions.injection import Injection
 from vnait.positions.method import Method
 from vnait.shared.errors import InputError
-from vnait.shared.randomness import preserved_generators, seed_generators
+from vnait.shared.randomness import Draws
 
 if TYPE_CHECKING:
     from transformers.cache_utils import Cache
@@ -51,7 +51,7 @@ class VnaitPreTrainedModel(PreTrainedModel):
         loaded = super().from_pretrained(pretrained_model_name_or_path, *args, **settings)
         model = loaded[0] if isinstance(loaded, tuple) else loaded  # a tuple with output_loading_info=True
         model.base_model.vectors.requires_grad_(model.config.tune_vectors)
-        with preserved_generators():
+        with Draws(0).everywhere():  # what is drawn is not taken
             _take_constants(model.base_model.method, _method(model.config))
         return loaded
 
@@ -307,10 +307,9 @@ class SemanticVectors(nn.Embedding):
 
 def seed_weights(model: nn.Module, seed: int) -> None:
     """Start every module from (seed, its name) only, so that the parts that two methods share start equal."""
-    with preserved_generators():
-        # Reversed: the first owner of tied weights sets them last.
-        for name, module in reversed(list(model.named_modules())):
-            seed_generators(zlib.crc32(f"{seed}/{name}".encode()))
+    # Reversed: the first owner of tied weights sets them last.
+    for name, module in reversed(list(model.named_modules())):
+        with Draws(zlib.crc32(f"{seed}/{name}".encode())).everywhere():
             _reset(module)
 
 

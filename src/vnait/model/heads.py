@@ -21,6 +21,7 @@ from vnait.model.encoder import (
 )
 from vnait.positions.cache import AnyMask
 from vnait.positions.coordinates.shared import Positions
+from vnait.shared.randomness import Dropout
 
 
 class _Head(VnaitPreTrainedModel):
@@ -46,6 +47,7 @@ class _Head(VnaitPreTrainedModel):
         position_ids: PositionIds = None,
     ) -> ModelOutput:
         """`logits`, per text or per token, and `loss` (task + regularizer) if labels are given."""
+        input_ids, attention_mask = self.filled(input_ids, attention_mask)
         batch = Batch(
             input_ids=input_ids,
             attention_mask=attention_mask,
@@ -63,6 +65,10 @@ class _Head(VnaitPreTrainedModel):
             hidden_states=encoded.output.hidden_states,
             attentions=encoded.output.attentions,
         )
+
+    def filled(self, input_ids: Ids, attention_mask: AnyMask) -> tuple[Ids, AnyMask]:
+        """Ids and mask, before anything reads them: as they are."""
+        return input_ids, attention_mask
 
     def logits(self, encoded: Encoded, input_ids: Ids) -> Tensor:
         """The logits, from the encoder's states."""
@@ -87,10 +93,22 @@ class VnaitForSequenceClassification(_Head):
 
     def __init__(self, config: VnaitConfig) -> None:
         super().__init__(config)
-        self.dropout = nn.Dropout(config.dropout)
+        self.dropout = Dropout(config.dropout)
         self.classifier = nn.Linear(config.hidden_size, config.num_labels)
         self.bag = BagOfWords(config.vocab_size, config.num_labels)
         self.post_init()
+
+    def filled(self, input_ids: Ids, attention_mask: AnyMask) -> tuple[Ids, AnyMask]:
+        """A text without tokens, as a pipeline gives an empty one, is an unknown word, as in `predict`."""
+        unknown, padding = self.config.unk_token_id, self.config.pad_token_id
+        if input_ids is None or unknown is None or padding is None:
+            return input_ids, attention_mask
+        mask = input_ids != padding if attention_mask is None else attention_mask.bool()
+        if input_ids.shape[1] == 0:  # all texts are empty
+            input_ids = input_ids.new_full((len(input_ids), 1), unknown)
+            return input_ids, torch.ones_like(input_ids)
+        empty = ~mask.any(1, keepdim=True) & (torch.arange(mask.shape[1], device=mask.device) == 0)
+        return torch.where(empty, unknown, input_ids), None if attention_mask is None else mask | empty
 
     def logits(self, encoded: Encoded, input_ids: Ids) -> Float[Tensor, "B C"]:
         """From the mean of the states, and the bag of words."""
@@ -192,7 +210,7 @@ class VnaitForTokenClassification(_Head):
 
     def __init__(self, config: VnaitConfig) -> None:
         super().__init__(config)
-        self.dropout = nn.Dropout(config.dropout)
+        self.dropout = Dropout(config.dropout)
         self.classifier = nn.Linear(config.hidden_size, config.num_labels)
         self.post_init()
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import inspect
-import json
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, is_dataclass
 from pathlib import Path
 from typing import Any
 
 from vnait.shared import schemas
+from vnait.shared.errors import whole
+from vnait.shared.escaping import json_text
 from vnait.shared.files import atomic_file
 
 NAME = "about.json"
@@ -41,12 +42,13 @@ class About:
         path = Path(folder) / NAME
         if not path.is_file():
             return None
-        return cls(**schemas.read(schemas.AboutFields, path, ". Delete it; the report works without it."))
+        fields = schemas.read(schemas.AboutFields, path, ". Delete it; the report works without it.")
+        return cls(**schemas.known(schemas.AboutFields, fields))
 
     def write(self, folder: str | Path) -> None:
         """Write the file into the folder, whole or not at all."""
         with atomic_file(Path(folder) / NAME) as draft:
-            draft.write_text(json.dumps(asdict(self), ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
+            draft.write_text(whole(json_text(asdict(self), indent=1)) + "\n", encoding="utf-8")
 
 
 def call(function: Callable[..., Any], arguments: Mapping[str, Any]) -> str:
@@ -55,11 +57,16 @@ def call(function: Callable[..., Any], arguments: Mapping[str, Any]) -> str:
     >>> call(About.read, {"folder": "runs/demo"})
     "vnait.read('runs/demo')"
     """
+    signature = inspect.signature(function)
+    further = next((name for name, it in signature.parameters.items() if it.kind is it.VAR_KEYWORD), "")
     shown = [
         ("" if parameter.kind is parameter.POSITIONAL_OR_KEYWORD else f"{name}=") + _shown(arguments[name])
-        for name, parameter in inspect.signature(function).parameters.items()
-        if _shown(arguments[name]) != _shown(parameter.default) and not callable(arguments[name])
+        for name, parameter in signature.parameters.items()
+        if name != further
+        and _shown(arguments[name]) != _shown(parameter.default)
+        and not callable(arguments[name])
     ]
+    shown += [f"{name}={_shown(value)}" for name, value in arguments.get(further, {}).items()]
     return f"vnait.{function.__name__}({', '.join(shown)})"
 
 

@@ -18,7 +18,7 @@ FLAT = 0.005  # gain of accuracy per doubling of the labels below which more are
 
 
 def advice(results: Results, *, chance_level: float | None = None) -> list[str]:
-    """Up to five sentences; none if no method could be chosen.
+    """Up to six sentences; none if no method could be chosen.
 
     chance_level   the accuracy of always answering the most frequent class, in [0, 1]
     """
@@ -31,6 +31,7 @@ def advice(results: Results, *, chance_level: float | None = None) -> list[str]:
         _beside_simple(results, best),
         _order(results),
         _labels(results, best),
+        _unlabelled(results),
     ]
     return [sentence for sentence in sentences if sentence]
 
@@ -71,7 +72,7 @@ def _beside_simple(results: Results, best: str) -> str:
     if simple is None or transformer is None:
         return ""
     if not results.is_transformer(best):
-        difference = interval(_differences(results, transformer, best))
+        difference = results.difference(transformer, best, results.most)
         pair = f"{transformer}, the best Transformer, minus {best} is {results.metric.of(difference)}"
         if results.metric.better * difference.sign > 0:
             return f"On the test rows {pair}."
@@ -80,7 +81,7 @@ def _beside_simple(results: Results, best: str) -> str:
                 f"Whether a Transformer is better is open: on the test rows {pair}; compare 3 seeds or more."
             )
         return f"A simple model is enough here: on the test rows {pair}."
-    difference = interval(_differences(results, transformer, simple))
+    difference = results.difference(transformer, simple, results.most)
     size = results.metric.of(difference)
     if results.metric.better * difference.sign > 0:
         return f"On the test rows {transformer} minus {simple}, the best simple model, is {size}."
@@ -97,7 +98,7 @@ def _is_chance(results: Results, best: str, row: Mapping[str, Any], chance_level
     if results.metric.better > 0:
         low: float = row["mean"] if row["ci_low"] is None else row["ci_low"]
         return low <= chance_level
-    lead = interval(_differences(results, best, MEAN) or [row["mean"] - chance_level])
+    lead = interval(results.differences(best, MEAN, results.most) or [row["mean"] - chance_level])
     return lead.bounds[1] >= 0
 
 
@@ -121,14 +122,14 @@ def _second(results: Results, best: str) -> str:
     next_ = rows[0]["method"]
     if next_ in (results.simple, results.transformer):  # of which `_beside_simple` speaks
         return ""
-    differences = _differences(results, best, next_)
-    lead = interval(differences)
+    differences = results.differences(best, next_, results.most)
+    lead = results.difference(best, next_, results.most)
     if results.metric.better * lead.sign > 0:
         return ""
     if lead.sign:
         ahead = results.metric.of(lead.times(-results.metric.better), sign=False)
         return f" On the test rows {next_} is better by {ahead}; the validation rows choose."
-    needed = seeds_needed(differences)
+    needed = None if results.shares_rows else seeds_needed(differences)  # more seeds bring no rows
     count = len(differences)
     more = f"; about {needed} would be needed" if needed is not None and needed > count else ""
     return f" Over {plural(count, 'seed')} it can't be told apart from {next_}{more}."
@@ -148,8 +149,8 @@ def _order(results: Results) -> str:
         return ""
     better = results.metric.better
     best = max(rivals, key=lambda method: better * (results.validation(method) or 0))
-    differences = _differences(results, best, NONE)
-    effect = interval(differences)
+    differences = results.differences(best, NONE, results.most)
+    effect = results.difference(best, NONE, results.most)
     lower = "" if better > 0 else " RMSE (lower is better)"
     difference = f"{best} minus none, the method without positions, is {results.metric.of(effect)}{lower}"
     if effect.low is None or effect.high is None:
@@ -161,7 +162,7 @@ def _order(results: Results) -> str:
     if better * effect.sign < 0:
         return f"Word order hurts on this file: {difference}."
     if effect.high - effect.low > 2 * CLEAR * results.unit:
-        needed = seeds_needed(differences)
+        needed = None if results.shares_rows else seeds_needed(differences)  # more seeds bring no rows
         more = f"; about {needed} seeds would be needed" if needed is not None else ""
         return f"Whether word order matters on this file is open: {difference}{more}."
     return f"Word order makes no measurable difference on this file: {difference}."
@@ -191,12 +192,19 @@ def _labels(results: Results, best: str) -> str:
     return f"Whether more labels would help is open: {gain}."
 
 
+def _unlabelled(results: Results) -> str:
+    """Which situation of few labels the scores are of, and how to see the other."""
+    few = [shots for shots in results.shots if shots != ALL]
+    sentence = results.words_of(few[-1]) if few else ""
+    if not sentence:
+        return ""
+    if results.unlabelled(few[-1]):
+        return f"{sentence} If you have none but the labelled rows, compare with --unlabelled none."
+    return f"{sentence} If you have more texts without labels, compare with --unlabelled rest."
+
+
 def _rows(records: Sequence[Record]) -> float:
     return float(sum(record.data.get("rows", 0) for record in records) / len(records))
-
-
-def _differences(results: Results, method: str, reference: str) -> list[float]:
-    return paired(results.by_seed(method, results.most), results.by_seed(reference, results.most))
 
 
 def _written(results: Results, score: Interval) -> str:

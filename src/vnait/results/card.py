@@ -9,6 +9,7 @@ from vnait.data.tasks import CLASSIFICATION, MULTILABEL, REGRESSION, TAGGING
 from vnait.positions.methods import METHODS
 from vnait.results.record import Record
 from vnait.results.results import Results, interval_of
+from vnait.shared.escaping import safe
 
 NAME = "README.md"
 SCORES = {
@@ -62,7 +63,7 @@ def card(record: Record, facts: Mapping[str, Any], results: Results | None = Non
         autoescape=False,
     )
     environment.filters |= {"plain": _plain, "source": _source, "interval": _interval}
-    return environment.get_template("card.md").render(
+    text = environment.get_template("card.md").render(
         front=front.to_yaml().strip(),
         record=record,
         facts=facts,
@@ -78,6 +79,7 @@ def card(record: Record, facts: Mapping[str, Any], results: Results | None = Non
         most=MAX_CLASSES,
         coverage=written(record.data["coverage"]) if "coverage" in record.data else "",
     )
+    return safe(text)
 
 
 def _chosen(record: Record, results: Results | None) -> str:

@@ -18,7 +18,8 @@ from pathlib import Path
 from typing import Any
 
 from vnait.shared import schemas
-from vnait.shared.errors import InputError
+from vnait.shared.errors import InputError, whole
+from vnait.shared.escaping import json_text
 
 logger = logging.getLogger("vnait")
 
@@ -59,11 +60,11 @@ class Record:
     @classmethod
     def of(cls, content: object) -> Record:
         """The record of a line's JSON; ValueError or TypeError if it is none."""
-        return cls(**schemas.check(schemas.RecordFields, content))
+        return cls(**schemas.known(schemas.RecordFields, schemas.check(schemas.RecordFields, content)))
 
     def line(self) -> str:
         """The record as one line of JSON."""
-        return json.dumps(asdict(self), ensure_ascii=False, sort_keys=True, default=plain)
+        return whole(json_text(asdict(self), sort_keys=True, default=plain))
 
 
 def plain(value: Any) -> Any:

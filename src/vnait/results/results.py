@@ -6,16 +6,18 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from vnait.results.record import Record
 from vnait.shared.errors import plural
-from vnait.shared.statistics import UNIT, Interval, interval, paired, standard_error
+from vnait.shared.statistics import UNIT, Interval, crossed, interval, paired, standard_error
 
 ALL = "all"  # every training row
 Shots = int | str
 TIE = 0.01  # methods further apart on the validation rows, in `Results.unit`, never count as equal
 
 FIXED = "The test rows are the same for all seeds, so the intervals do not include the choice of rows."
+CROSSED = "The test rows are the same for all seeds; the intervals include the choice of both."
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -173,10 +175,7 @@ class Results:
                 "method": method,
                 "shots": shots,
                 "metric": self.metric.name,
-                **_bounds(
-                    _of_seeds([record.metrics[self.metric.name] for record in records], self.metric.within),
-                    "mean",
-                ),
+                **_bounds(self._mean_of(method, shots), "mean"),
                 "seeds": len(records),
                 "alone": _mean(records, f"{self.metric.name}_alone"),
                 "parameters": records[0].parameters,
@@ -196,14 +195,55 @@ class Results:
                 "method": method,
                 "against": self.reference,
                 "shots": shots,
-                **_bounds(interval(differences, within=self.metric.differences), "difference"),
-                "seeds": len(differences),
+                **_bounds(self.difference(method, self.reference, shots), "difference"),
+                "seeds": len(self.differences(method, self.reference, shots)),
             }
             for shots in self.shots
             for method in self.methods
-            if method != self.reference
-            and (differences := paired(self.by_seed(method, shots), self.by_seed(self.reference, shots)))
+            if method != self.reference and self.differences(method, self.reference, shots)
         ]
+
+    def differences(self, method: str, reference: str, shots: Shots) -> list[float]:
+        """The score of a method minus the reference's, for each seed that both have."""
+        return paired(self.by_seed(method, shots), self.by_seed(reference, shots))
+
+    def difference(self, method: str, reference: str, shots: Shots) -> Interval:
+        """The mean of `differences` with its interval: over seeds, and over rows if all seeds share them."""
+        rows, others = self._right(method, shots), self._right(reference, shots)
+        seeds = [seed for seed in rows if seed in others]
+        if seeds:
+            score = crossed(np.array([rows[seed] - others[seed] for seed in seeds]))
+            return _clipped(score, self.metric.differences)
+        return interval(self.differences(method, reference, shots), within=self.metric.differences)
+
+    def _mean_of(self, method: str, shots: Shots) -> Interval:
+        if rows := self._right(method, shots):
+            return _clipped(crossed(np.array(list(rows.values()))), self.metric.within)
+        return _of_seeds(list(self.by_seed(method, shots).values()), self.metric.within)
+
+    @cached_property
+    def shares_rows(self) -> bool:
+        """Whether all seeds have the same test rows, and the records state which are answered right."""
+        tests = {record.data.get("test_fingerprint") for record in self.records}
+        stated = all("right" in record.metrics for record in self.records)
+        return stated and None not in tests and len(tests) == 1 and self.metric is ACCURACY
+
+    @property
+    def of_rows(self) -> str:
+        """What the intervals of test rows that all seeds share include."""
+        return CROSSED if self.shares_rows else FIXED
+
+    def _right(self, method: str, shots: Shots) -> dict[int, NDArray[np.float64]]:
+        """Seed -> 1 for each test row that is answered right, else 0; empty unless `shares_rows`."""
+        if not self.shares_rows:
+            return {}
+        return {
+            record.seed: np.unpackbits(
+                np.frombuffer(bytes.fromhex(record.metrics["right"]), np.uint8),
+                count=record.data["test_rows"],
+            ).astype(np.float64)
+            for record in self.of(method, shots)
+        }
 
     def ranked(self, shots: Shots) -> list[dict[str, Any]]:
         """The rows of a number of shots, the best mean first; of equals the one that trains fastest."""
@@ -360,6 +400,26 @@ class Results:
             f"With all {self.metric.kinds.split()[0]}" if shots == ALL else f"At {shots} {self.metric.kinds}"
         )
 
+    def unlabelled(self, shots: Shots) -> int | None:
+        """The most texts without labels that a method's words were learned from; None if not stated."""
+        name = "unlabelled_rows"
+        counts = [
+            record.data[name]
+            for method in self.methods
+            for record in self.of(method, shots)
+            if name in record.data
+        ]
+        return max(counts, default=None)
+
+    def words_of(self, shots: Shots) -> str:
+        """What words were learned from, in words; "" with all labels, or if the records don't state it."""
+        texts = None if shots == ALL else self.unlabelled(shots)
+        if texts is None:
+            return ""
+        if not texts:
+            return "Words and vectors are learned from the labelled rows alone."
+        return f"Words and vectors are learned from {texts:,} more texts, without their labels."
+
     def inside(self, shots: Shots) -> str:
         """`where` inside a sentence."""
         words = self.where(shots)
@@ -388,6 +448,12 @@ def _mean(records: Sequence[Record], metric: str) -> float | None:
 
 def _bounds(score: Interval, name: str) -> dict[str, float | None]:
     return {name: score.mean, "ci_low": score.low, "ci_high": score.high}
+
+
+def _clipped(score: Interval, within: tuple[float, float]) -> Interval:
+    if score.low is None or score.high is None:
+        return score
+    return Interval(score.mean, max(score.low, within[0]), min(score.high, within[1]))
 
 
 def _of_seeds(scores: Sequence[float], within: tuple[float, float]) -> Interval:

@@ -23,7 +23,8 @@ def timed(answer: Callable[[], Answer], rows: Sized) -> tuple[Answer, float]:
 
 
 def scores(truth: Sequence[int], answer: Sequence[int]) -> dict[str, float]:
-    """accuracy and macro_f1 in [0, 1], mcc in [-1, 1].
+    """accuracy and macro_f1 in [0, 1]; mcc in [-1, 1], left out where it is undefined: the rows have one
+    class.
 
     >>> scores([0, 0, 1, 1], [0, 0, 1, 0])["accuracy"]
     0.75
@@ -34,7 +35,7 @@ def scores(truth: Sequence[int], answer: Sequence[int]) -> dict[str, float]:
     return {
         "accuracy": float(accuracy_score(truth, answer)),
         "macro_f1": float(f1_score(truth, answer, average="macro", zero_division=0)),
-        "mcc": float(matthews_corrcoef(truth, answer)),
+        **({"mcc": float(matthews_corrcoef(truth, answer))} if len(set(truth)) > 1 else {}),
     }
 
 
@@ -57,6 +58,17 @@ def by_length(truth: Sequence[int], answer: Sequence[int], lengths: Sequence[int
         rows[group] += 1
         right[group] += true == answered
     return {"length_rows": rows, "length_right": right}
+
+
+def right_rows(truth: Sequence[int], answer: Sequence[int]) -> dict[str, str]:
+    """Which rows are answered right, a bit each, in hexadecimal digits: for intervals over rows.
+
+    >>> right_rows([0, 1, 1], [0, 1, 0])
+    {'right': 'c0'}
+    """
+    import numpy as np
+
+    return {"right": np.packbits(np.asarray(truth) == np.asarray(answer)).tobytes().hex()}
 
 
 def confusion(truth: Sequence[int], answer: Sequence[int], classes: int) -> dict[str, list[list[int]]]:

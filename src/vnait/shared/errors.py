@@ -78,6 +78,15 @@ def has_surrogate(text: str) -> bool:
     return _HALF.search(text) is not None
 
 
+def whole(text: str) -> str:
+    """The text with a mark in place of half characters, as in the name of a file that is not UTF-8.
+
+    >>> whole("caf\\udce9.csv")
+    'caf\ufffd.csv'
+    """
+    return _HALF.sub("\ufffd", text)
+
+
 def one_of(name: str, value: str, known: tuple[str, ...]) -> None:
     """Raise ValueError unless the value of the option `name` is one of those known."""
     if value not in known:

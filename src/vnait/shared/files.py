@@ -11,15 +11,23 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from fnmatch import fnmatch
+from glob import escape
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from filelock import FileLock, Timeout
 from safetensors import SafetensorError
 
-from vnait.shared.errors import InputError
+from vnait.shared.errors import InputError, has_surrogate, whole
 
 UNPACK_LIMIT = "VNAIT_UNPACK_LIMIT"  # GiB, instead of the usual limits; a variable, so that workers have it
 GIB = 2**30
+LOCK = ".lock"  # in a draft's folder
+
+
+def home(path: str | os.PathLike[str]) -> str:
+    """A path as a string, with the home folder for ~, which a shell leaves in --out=~/model."""
+    return os.path.expanduser(os.fspath(path))
 
 
 @contextmanager
@@ -31,6 +39,7 @@ def atomic_file(path: str | Path) -> Iterator[Path]:
     target = _real(path)
     with _beside(target) as draft:
         yield draft
+        _usual_modes(draft)
         sync(draft)
         os.replace(draft, target)
         sync(target.parent)
@@ -43,6 +52,7 @@ def atomic_folder(path: str | Path) -> Iterator[Path]:
     with _beside(target) as draft:
         draft.mkdir()
         yield draft
+        _usual_modes(draft, *draft.rglob("*"))
         sync(*draft.rglob("*"), draft)
         # A rename can't replace a folder that has files, so the old one is moved away first.
         aside = draft.with_name(draft.name + ".old")
@@ -57,9 +67,21 @@ def atomic_folder(path: str | Path) -> Iterator[Path]:
         sync(target.parent)
 
 
+def _usual_modes(*paths: Path) -> None:
+    """Give files and folders the modes of new ones, though safetensors writes for the owner alone."""
+    probe = paths[0].parent / "probe"
+    probe.mkdir()  # the process's mask can be set, but not read
+    mode = probe.stat().st_mode & 0o777
+    probe.rmdir()
+    for path in paths:
+        if not path.is_symlink():
+            path.chmod(mode if path.is_dir() else mode & 0o666)
+
+
 def _real(path: str | Path) -> Path:
     """What is replaced: where a link leads."""
-    target = Path(path).resolve() if Path(path).is_symlink() else Path(path)
+    target = Path(home(path))
+    target = target.resolve() if target.is_symlink() else target
     if target.exists() and not (target.is_file() or target.is_dir()):
         raise InputError(f"{path} is a device or a pipe, which would be replaced; give the name of a file.")
     return target
@@ -100,7 +122,12 @@ def check_replaceable(folder: str | Path, written: Sequence[str], what: str) -> 
 
     what   what is to be saved there, for the message
     """
-    path = Path(folder)
+    path = Path(home(folder))
+    if has_surrogate(str(path)):
+        raise InputError(
+            f"the name of the folder {whole(str(path))} is not UTF-8, and {what} has files that are read by "
+            "names in UTF-8; choose another name."
+        )
     if path.is_file():
         raise InputError(f"{path} is a file; {what} is saved as a folder. Choose another name.")
     entries = sorted(entry.name for entry in path.iterdir()) if path.is_dir() else []
@@ -136,9 +163,7 @@ def locked(folder: str | Path) -> Iterator[None]:
     The system releases the lock when the process ends, even if it is killed.
     A block inside a block for the same folder does nothing.
     """
-    from filelock import FileLock, Timeout
-
-    path = Path(folder).absolute()
+    path = Path(home(folder)).absolute()
     if path in _held.get():
         yield
         return
@@ -195,6 +220,7 @@ def unpacked(file: BinaryIO, path: Path, usual: int, content: Any = None) -> io.
 class _Unpacked(io.RawIOBase):
     def __init__(self, content: Any, path: Path, usual: int) -> None:
         self.content, self.path, self.usual = content, path, usual
+        self.size = 0
 
     def readable(self) -> bool:
         return True
@@ -202,7 +228,8 @@ class _Unpacked(io.RawIOBase):
     def readinto(self, buffer: Any) -> int:
         # read1 gives the bytes before the cut of a damaged file; read would raise and lose them.
         chunk = self.content.read1(len(buffer))
-        check_unpacked(self.path, self.content.tell(), self.usual)
+        self.size += len(chunk)
+        check_unpacked(self.path, self.size, self.usual)
         buffer[: len(chunk)] = chunk
         return len(chunk)
 
@@ -221,10 +248,36 @@ def _creating(target: Path) -> Iterator[None]:
 def _beside(target: Path) -> Iterator[Path]:
     with _creating(target):
         target.parent.mkdir(parents=True, exist_ok=True)
-        room = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
+        _clear(target)
+        room, lock = _room(target)
     try:
         with writing(target):
             yield room / target.name
     finally:
+        lock.release()
         with suppress(OSError):
+            shutil.rmtree(room)
+
+
+def _room(target: Path) -> tuple[Path, FileLock]:
+    """A new folder beside the target, and the lock that this process holds in it as long as it lives."""
+    while True:
+        room = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
+        lock = FileLock(room / LOCK, timeout=0)
+        with suppress(Timeout, FileNotFoundError):  # another process took it for an old one, and removes it
+            lock.acquire()
+            if room.is_dir():
+                return room, lock
+
+
+def _clear(target: Path) -> None:
+    """Remove what killed processes left of earlier drafts; a whole one that was about to replace the target,
+    whose old files it had moved away, does so.
+    """
+    for room in target.parent.glob(f".{escape(target.name)}.????????"):
+        if not (room / LOCK).is_file():
+            continue
+        with suppress(OSError, Timeout), FileLock(room / LOCK, timeout=0):
+            if (room / f"{target.name}.old").exists() and not target.exists():
+                os.replace(room / target.name, target)
             shutil.rmtree(room)

@@ -1,6 +1,5 @@
-"""Several processes of one training, started by torchrun or `accelerate launch`; and the threads of one.
-
-The last digits of sums depend on the number of threads.
+"""Several processes of one training, started by torchrun or `accelerate launch`; and what the threads of one
+process share: the number of threads, on which the last digits of sums depend, and PyTorch's defaults.
 """
 
 from __future__ import annotations
@@ -8,13 +7,16 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
+import threading
+import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from datetime import timedelta
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 Made = TypeVar("Made")
+LOOK = 0.5  # seconds between two looks at a parent
 WAIT = timedelta(days=1)  # for the first process, which may take long to read; by default some ten minutes
 
 
@@ -56,19 +58,113 @@ def once_per_node(make: Callable[[], Made]) -> Made:
     return made
 
 
+_lock = threading.RLock()
+_is_fork = False
+_held: dict[str, tuple[Any, list[Any]]] = {}  # by the setting's name: what it was, and what each user wants
+
+
+def _forked() -> None:
+    """In a child: the lock may be held by a thread that it does not have."""
+    global _lock, _is_fork
+    _lock, _is_fork = threading.RLock(), True
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forked)
+
+
+@contextmanager
+def held(name: str, read: Callable[[], Any], write: Callable[[Any], object], value: Any) -> Iterator[Any]:
+    """A setting of the whole process has this value inside. It yields what the setting was before.
+
+    Of several threads the last one that leaves restores it: if each restored what it saw, one could leave
+    behind what another one had set for a while.
+    """
+    with _lock:
+        before, values = _held.setdefault(name, (read(), []))
+        values.append(value)
+        write(value)
+    try:
+        yield before
+    finally:
+        with _lock:
+            del values[len(values) - 1 - values[::-1].index(value)]
+            if not values:
+                del _held[name]
+            write(values[-1] if values else before)
+
+
+def cores() -> int:
+    """How many threads PyTorch may use; 1 in a fork, which would wait for those of its parent forever."""
+    import torch
+
+    return 1 if _is_fork else torch.get_num_threads()
+
+
+_inside = threading.local()  # count: the threads of the outer block in this thread
+
+
 @contextmanager
 def threads(count: int) -> Iterator[None]:
-    """So many threads inside, as many as before outside: a result must not depend on the machine's cores."""
-    import torch
-    from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]  # comes with scikit-learn
+    """So many threads inside, as many as before outside: a result must not depend on the machine's cores.
 
-    before = torch.get_num_threads()
-    torch.set_num_threads(count)
-    try:
-        with threadpool_limits(count):
+    Threads that compute at once should ask for the same number, since some libraries have one for all.
+    """
+    import torch
+    from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]  # of scikit-learn
+
+    torch.get_num_threads()  # the first call in a thread sets its number
+    pools = ThreadpoolController()
+    # OpenMP has a number for each thread of Python. One that first computes here would see another's limit.
+    openmp = pools.select(user_api="openmp").lib_controllers
+    outer, new = getattr(_inside, "count", None), "threads" in _held
+    counts = [library.num_threads for library in openmp]
+    with ExitStack() as stack:
+        before = stack.enter_context(held("threads", torch.get_num_threads, torch.set_num_threads, count))
+        for library in pools.select(user_api="blas").lib_controllers:
+            stack.enter_context(
+                held(library.filepath, library.get_num_threads, library.set_num_threads, count)
+            )
+        _inside.count = count
+        try:
+            for library in openmp:
+                library.set_num_threads(count)
             yield
-    finally:
-        torch.set_num_threads(before)
+        finally:
+            _inside.count = outer
+            stack.close()
+            for library, number in zip(openmp, counts, strict=True):
+                library.set_num_threads(before if new and outer is None else number)
+
+
+@contextmanager
+def usual_torch() -> Iterator[None]:
+    """PyTorch's own defaults inside: float32, the CPU, gradients. Other code in a process may change them."""
+    import torch
+
+    with ExitStack() as stack:
+        if torch.get_default_dtype() != torch.float32:
+            stack.enter_context(
+                held("dtype", torch.get_default_dtype, torch.set_default_dtype, torch.float32)
+            )
+        if torch.get_default_device().type != "cpu":
+            stack.enter_context(torch.device("cpu"))
+        stack.enter_context(torch.inference_mode(False))
+        stack.enter_context(torch.enable_grad())
+        yield
+
+
+def end_with(parent: int) -> None:
+    """End this process within a second of its parent, however that ended: a signal that nothing can catch
+    leaves no time to tell the workers. To be called once, by a child of the process `parent`.
+    """
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(LOOK)
+        os._exit(1)
+
+    threading.Thread(target=watch, name="vnait-parent", daemon=True).start()
 
 
 @contextmanager

@@ -1,15 +1,21 @@
 """The structure of every JSON file that is read: what is not so is one sentence, wherever it was read."""
 
 import json
+import logging
+import math
+import re
 from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from itertools import chain
 from pathlib import Path
-from typing import Any, NotRequired, TypedDict, get_args, get_origin, get_type_hints, is_typeddict
+from typing import Any, Literal, NotRequired, TypedDict, get_args, get_origin, get_type_hints, is_typeddict
 
 from vnait.shared.errors import as_input_error, first_line, has_surrogate
 
+logger = logging.getLogger("vnait")
+
 Number = int | float
+ROUNDING = 1e-9  # by which a correlation may pass 1
 MAX_INTEGER = 2**63 - 1  # of an integer in PyTorch
 
 
@@ -39,6 +45,7 @@ class Metrics(TypedDict, total=False):
     validation_accuracy: Number
     confusion: list[list[int]]
     length_right: list[int]
+    right: str
     length_squares: list[Number]
     token_accuracy: Number
     entity_f1: Number
@@ -126,7 +133,7 @@ class Baseline(TypedDict):
 
     format: int
     name: str
-    task: str
+    task: Literal["classification", "multilabel", "regression", "tagging"]
     pairs: NotRequired[bool]
     classes: list[str]
     inputs: int
@@ -151,6 +158,7 @@ AdapterBase = TypedDict("AdapterBase", {"name": str, "class": str, "sha256": str
 class Adapter(TypedDict):
     """vnait.json of an adapter."""
 
+    format: NotRequired[int]
     scale: NotRequired[dict[str, Number]]  # older adapters have none
     base: AdapterBase | None  # None: in the folder of the model that has it
     weights_sha256: str
@@ -204,8 +212,9 @@ _RULES: dict[Any, tuple[Callable[[Mapping[str, Any]], bool], str]] = {
         lambda content: (
             len(content.get("length_rows", ()))
             == len(content.get("length_right", content.get("length_squares", ())))
+            and re.fullmatch("([0-9a-f]{2})*", content.get("right", "")) is not None
         ),
-        "length_rows and length_right of different lengths",
+        "length_rows and length_right of different lengths, or right rows in other than hexadecimal digits",
     ),
     RunData: (
         lambda content: content.get("shots", "all") == "all" or isinstance(content["shots"], int),
@@ -223,20 +232,50 @@ _RULES: dict[Any, tuple[Callable[[Mapping[str, Any]], bool], str]] = {
         "a confusion matrix or counts of other classes",
     ),
     AboutFields: (lambda content: len(content["runs"]) > 0, "no runs"),
+    Summary: (lambda content: len(content.get("numbers", range(7))) == 7, "other than seven numbers"),
     Tokens: (
         lambda content: len(content["quantiles"]) == 7 and len(content["edges"]) == len(content["rows"]),
         "other than seven quantiles, or edges without rows",
     ),
 }
 
-# Whose further keys are refused, since a dataclass is made of them: a later version wrote them.
-_CLOSED = (RecordFields, AboutFields)
+_FILES: dict[Any, str] = {  # whose further keys are noted; others' come from transformers, or are ours
+    RecordFields: "a record",
+    AboutFields: "about.json",
+    Estimator: "estimator.json",
+    Part: "baseline.json",
+    Baseline: "baseline.json",
+    Tuned: "tuned.json",
+    Adapter: "vnait.json",
+}
+
+# The ranges of numbers; of every number elsewhere, it is finite.
+_SHARES = (
+    *("accuracy", "accuracy_alone", "macro_f1", "token_accuracy", "entity_f1"),
+    *("micro_f1", "micro_f1_alone", "exact_match"),
+)
+_RANGES: dict[Any, dict[str, tuple[float, float]]] = {
+    Metrics: {
+        **dict.fromkeys(_SHARES, (0, 1)),
+        **dict.fromkeys((f"validation_{name}" for name in _SHARES), (0, 1)),
+        **dict.fromkeys(("mcc", "pearson", "spearman"), (-1, 1)),
+        **dict.fromkeys(("rmse", "mae", "validation_rmse", "ms_per_text"), (0, math.inf)),
+    },
+    RunData: {
+        **dict.fromkeys(("unknown_share", "bag_share"), (0, 1)),
+        **dict.fromkeys(("rows", "validation_rows"), (0, math.inf)),
+    },
+    RecordFields: dict.fromkeys(("parameters", "seconds", "peak_memory"), (0, math.inf)),
+    AboutFields: {"repeated": (0, math.inf), "most_frequent": (0, math.inf)},
+    Summary: dict.fromkeys(("rows", "dropped", "duplicates"), (0, math.inf)),
+    Tuned: {"max_length": (1, MAX_INTEGER)},
+}
 
 
 def check(schema: Any, content: object, place: str = "it") -> Any:
     """Return the content if it has the keys and types of the TypedDict; else a ValueError names the fault.
 
-    Keys that the schema lacks are left alone, but for a record's and those of about.json.
+    Keys that the schema lacks, as a later version may write, are left alone, with a note. Numbers are finite.
 
     >>> check(Tuned, {"method": "vnait", "max_length": "long"})
     Traceback (most recent call last):
@@ -244,21 +283,38 @@ def check(schema: Any, content: object, place: str = "it") -> Any:
     """
     if not isinstance(content, Mapping):
         raise ValueError(f"{place} is {_shown(content)}, expected an object")
-    for text in _texts(content):
-        if has_surrogate(text):
-            raise ValueError(f"{place} has {_shown(text)}, with half a character")
+    for value in _values(content):
+        if isinstance(value, str) and has_surrogate(value):
+            raise ValueError(f"{place} has {_shown(value)}, with half a character")
+        if isinstance(value, float) and not math.isfinite(value):
+            raise ValueError(f"{place} has {value}, which is not a finite number")
     of = "its" if place == "it" else f"{place}'s"
     for name, kind in _hints(schema).items():
         if name in content:
             _check_value(kind, content[name], f"{of} {name}")
         elif name in schema.__required_keys__:
             raise ValueError(f"{place} has no {name}")
-    if schema in _CLOSED and (further := content.keys() - _hints(schema)):
-        raise ValueError(f"{place} has {_shown(min(further))}, which this version does not know")
+    for name, (low, high) in _RANGES.get(schema, {}).items():
+        if name in content and not low - ROUNDING <= content[name] <= high + ROUNDING:
+            ends = f"{low} or more" if high == math.inf else f"a number in [{low}, {high}]"
+            raise ValueError(f"{of} {name} is {content[name]}, expected {ends}")
+    if schema in _FILES:
+        for name in sorted(content.keys() - _hints(schema)):
+            _note(_FILES[schema], _shown(name))
     holds, wrong = _RULES.get(schema, (None, ""))
     if holds is not None and not holds(content):
         raise ValueError(f"{place} has {wrong}")
     return content
+
+
+@cache  # once in a process, not for each record
+def _note(file: str, key: str) -> None:
+    logger.warning("%s has the key %s, which this version does not know; it is ignored.", file, key)
+
+
+def known(schema: Any, content: Mapping[str, Any]) -> dict[str, Any]:
+    """The content without the keys that the schema lacks."""
+    return {name: content[name] for name in _hints(schema) if name in content}
 
 
 def read(schema: Any, path: Path, after: str = ".") -> Any:
@@ -292,13 +348,13 @@ def _check_value(kind: Any, value: object, place: str) -> None:
         raise ValueError(f"{place} is {_shown(value)}, expected {expected}") from error
 
 
-def _texts(value: object) -> Iterator[str]:
-    """All keys and texts within a value of JSON."""
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, Mapping | list):
+def _values(value: object) -> Iterator[object]:
+    """All keys, texts and numbers within a value of JSON."""
+    if isinstance(value, Mapping | list):
         for inner in chain(value, value.values() if isinstance(value, Mapping) else ()):
-            yield from _texts(inner)
+            yield from _values(inner)
+    else:
+        yield value
 
 
 @cache

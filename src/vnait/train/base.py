@@ -94,8 +94,8 @@ class Base:
         """Raise InputError if the run's method can't be attached, before any weights are loaded."""
         if run.method == BASE_POSITIONS or self.sketch is None:
             return
-        warm = _only_adds_vectors(run.method)
         with preserved_generators(), logger_at("vnait", logging.WARNING):
+            warm = _only_adds_vectors(run.method)
             attach(copy.deepcopy(self.sketch), run.method, warm_start="exact" if warm else None)
 
     @property
@@ -112,9 +112,8 @@ class Base:
     def new_model(
         self, run: Run, classes: Sequence[str], lengths: Sequence[int], task: str = CLASSIFICATION
     ) -> PreTrainedModel:
-        """A classifier on the base with the run's method attached; its head is random, by the run's seed."""
+        """A classifier on the base with the run's method attached; its head is random."""
         self.check(run)
-        torch.manual_seed(run.seed)
         names = dict(enumerate(classes))
         before = f"{self.source} can't be loaded as a classifier: "
         new_head = logger_at("transformers", logging.ERROR)  # which it would warn of

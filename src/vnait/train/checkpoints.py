@@ -11,17 +11,18 @@ from pathlib import Path
 import torch
 from accelerate import Accelerator
 from accelerate.utils import RNG_STATE_NAME
-from accelerate.utils import load as load_tensors
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from vnait.model.configuration import FORMAT
 from vnait.shared.errors import InputError, as_input_error, first_line
 from vnait.shared.files import sync, writing
+from vnait.shared.randomness import Draws
 
 logger = logging.getLogger("vnait")
 
 PROGRESS, BEST = "progress.json", "best.safetensors"
+DRAWS = "draws_{}.safetensors"  # of each process, the states of its generators
 MANIFEST = "manifest.json"  # the SHA-256 of every other file
 
 
@@ -74,7 +75,7 @@ class Checkpoints:
     def __init__(self, folder: str | Path | None, key: str) -> None:
         self.folder = None if folder is None else Path(folder) / key
 
-    def save(self, accelerator: Accelerator, progress: Progress) -> None:
+    def save(self, accelerator: Accelerator, progress: Progress, draws: Draws) -> None:
         """Write the state as a draft first, so that an unfinished one is never loaded."""
         if self.folder is None:
             return
@@ -85,6 +86,9 @@ class Checkpoints:
         try:
             with writing(self.folder):
                 accelerator.save_state(str(draft))
+                # The global generators, which would be set from this file; a training has its own.
+                (draft / f"{RNG_STATE_NAME}_{accelerator.process_index}.pkl").unlink()
+                save_file(draws.state(), draft / DRAWS.format(accelerator.process_index))
                 accelerator.wait_for_everyone()
                 if accelerator.is_main_process:
                     progress.save(draft)
@@ -101,7 +105,7 @@ class Checkpoints:
             for old in self._states()[:-1]:
                 shutil.rmtree(old)
 
-    def resume(self, accelerator: Accelerator, progress: Progress) -> None:
+    def resume(self, accelerator: Accelerator, progress: Progress, draws: Draws) -> None:
         """Load the last state, if there is one; InputError if any file of it has changed."""
         if not (states := self._states()):
             self._warn_of_others()
@@ -111,9 +115,8 @@ class Checkpoints:
         after = ". Delete that folder and train again; an earlier state is used if there is one."
         with as_input_error(Exception, before, after, message=first_line):
             _check(state)
-            # accelerate would go on with other random numbers if it could not read this file.
-            load_tensors(state / f"{RNG_STATE_NAME}_{accelerator.process_index}.pkl")
             accelerator.load_state(str(state))
+            draws.restore(load_file(state / DRAWS.format(accelerator.process_index)))
             progress.load(state)
         logger.info("continuing from step %d", progress.step)
 

@@ -22,6 +22,8 @@ from vnait.results.explanation import Explanation, explain
 from vnait.results.record import plain
 from vnait.shared import schemas
 from vnait.shared.errors import InputError, as_input_error
+from vnait.shared.escaping import json_text
+from vnait.shared.files import home
 from vnait.train import predict
 from vnait.train.arrays import (
     Texts,
@@ -116,11 +118,12 @@ class _OfTexts(BaseEstimator):
         if isinstance(self.random_state, np.random.RandomState):
             parameters["random_state"] = self.seed_
         notes = {"parameters": parameters, "classes": self._labels()}
-        self.fitted_.save(folder, extras={NOTES: json.dumps(notes, ensure_ascii=False, default=plain)})
+        self.fitted_.save(folder, extras={NOTES: json_text(notes, default=plain)})
 
     @classmethod
     def _load(cls, folder: str | Path, *, numbers: bool) -> tuple[Self, list[Any]]:
         """A saved estimator, this class's or one of `vnait train`, and its labels of their own types."""
+        folder = home(folder)
         fitted = predict.load(folder)
         check_task(fitted.task, *([REGRESSION] if numbers else [CLASSIFICATION, MULTILABEL]))
         known = cls._get_param_names()
@@ -132,15 +135,16 @@ class _OfTexts(BaseEstimator):
         return estimator, notes.get("classes", fitted.classes)
 
     def _run(self) -> Run:
-        parameters, seed = self.get_params(deep=False), self.random_state
+        names = {setting.name for setting in fields(self)} & {setting.name for setting in fields(Run)}
+        parameters = {name: getattr(self, name) for name in names}  # also where a subclass takes fewer
+        seed = self.random_state
         if self.method in SIMPLE:  # reads none of the other settings
             parameters["method"] = Run.method
         if seed is None or isinstance(seed, np.random.RandomState):
             seed = int(check_random_state(seed).randint(2**31 - 1))  # None: numpy's own generator
         elif not isinstance(seed, int | np.integer):
             raise InputError(f"random_state is {seed!r}; give a whole number, a RandomState or None.")
-        names = {setting.name for setting in fields(Run)} & parameters.keys()
-        run = Run(seed=seed, **{name: parameters[name] for name in names})
+        run = Run(seed=seed, **parameters)
         penalties = ("smoothness", "boundary")
         try:
             run.check_penalties([name for name in penalties if parameters[name] != getattr(Run, name)])
@@ -152,23 +156,27 @@ class _OfTexts(BaseEstimator):
         if not hasattr(self, "fitted_"):
             return dict(super().__getstate__())
         with tempfile.TemporaryDirectory() as folder:
-            self.save(Path(folder) / "model")
             model = Path(folder) / "model"
+            self.fitted_.save(model)
             paths = [path for path in model.rglob("*") if path.is_file()]
             files = {path.relative_to(model).as_posix(): path.read_bytes() for path in paths}
-        requests = {name: value for name, value in vars(self).items() if name == "_metadata_request"}
-        return {"files": files, **requests}  # of scikit-learn's metadata routing
+        state = {**super().__getstate__(), "fitted_": files}
+        if "classes_" in state:  # plain values, as all of ours in a pickle
+            state["classes_"] = (state["classes_"].dtype.str, state["classes_"].tolist())
+        return state
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        if "files" not in state:
-            super().__setstate__(state)
-            return
-        with tempfile.TemporaryDirectory() as folder:
-            for name, content in state.pop("files").items():
-                path = Path(folder, name)
-                path.parent.mkdir(exist_ok=True)
-                path.write_bytes(content)
-            self.__dict__.update(vars(type(self).load(folder)) | state)
+        if "fitted_" in state:
+            with tempfile.TemporaryDirectory() as folder:
+                for name, content in state["fitted_"].items():
+                    path = Path(folder, name)
+                    path.parent.mkdir(exist_ok=True)
+                    path.write_bytes(content)
+                state = {**state, "fitted_": predict.load(folder)}
+        if "classes_" in state:
+            kind, labels = state["classes_"]
+            state["classes_"] = np.array(labels, dtype=kind)
+        super().__setstate__(state)
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
@@ -360,6 +368,7 @@ def _notes(path: Path, fitted: Fitted | LinearClassifier, known: Sequence[str]) 
             raise ValueError(f"its classes aren't those of the model ({', '.join(fitted.classes)})")
         if isinstance(pairs := notes["parameters"].get("class_weight"), list):
             notes["parameters"]["class_weight"] = dict(pairs)
-        if unknown := notes["parameters"].keys() - set(known):
-            raise ValueError(f"no estimator has the parameter {min(unknown)}")
+        for name in sorted(notes["parameters"].keys() - set(known)):
+            logger.warning("%s: the parameter %s is not known here; it is ignored.", path, name)
+            del notes["parameters"][name]
         return dict(notes)

@@ -19,8 +19,7 @@ from vnait.positions.building import parameters
 from vnait.results.record import Record, key_of
 from vnait.results.results import metric_of
 from vnait.shared.errors import InputError
-from vnait.shared.processes import threads
-from vnait.shared.randomness import preserved_generators
+from vnait.shared.processes import threads, usual_torch
 from vnait.train.base import Base
 from vnait.train.checkpoints import Checkpoints
 from vnait.train.labelled import Labelled
@@ -42,8 +41,9 @@ def fit(
     checkpoints: str | Path | None = None,
     callback: Callable[[Status], None] = lambda status: None,
 ) -> Fitted:
-    """Train one classifier on labelled texts. The same run gives the same weights, whatever ran before and
-    on however many cores.
+    """Train one classifier on labelled texts. The same run gives the same weights, whatever ran before or
+    runs beside it and on however many cores. It neither reads nor changes the global generators of random
+    numbers.
 
     weights       how much each row counts, in every loss and in the linear part; only their ratios matter
     checkpoints   a folder from which a killed run continues after its last evaluation, with the same result;
@@ -94,7 +94,7 @@ def prepare(
             f"the run's base is {run.base!r}, with a {type(vocabulary).__name__}; a run with a base needs a "
             "Base, and one without a Vocabulary."
         )
-    with preserved_generators(), threads(run.threads):
+    with usual_torch(), threads(run.threads):
         fingerprints = [table.fingerprint, test.fingerprint if test else None, vocabulary.fingerprint]
         labelled = Labelled.of(run, table, vocabulary, weights)
         if weights is not None and table.task == TAGGING:
@@ -113,7 +113,7 @@ def prepare(
         )
 
 
-@preserved_generators()
+@usual_torch()
 def train(
     prepared: Prepared,
     *,

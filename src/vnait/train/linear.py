@@ -19,6 +19,7 @@ from vnait.pretrained.attach.saving import BASE
 from vnait.results.record import Record, warn_of_other
 from vnait.shared import schemas
 from vnait.shared.errors import InputError, as_input_error, first_line
+from vnait.shared.escaping import json_text
 from vnait.shared.files import atomic_folder
 from vnait.train.attribution import TokenParts, by_occlusion, by_terms
 from vnait.train.base import Base
@@ -133,7 +134,7 @@ class LinearClassifier:
             notes["parts"] = [part.notes() for part in self.features.parts]
             idfs = {_idf(number): part.idf for number, part in enumerate(self.features.parts)}
             arrays |= {name: idf for name, idf in idfs.items() if idf is not None}
-        files = {NOTES: json.dumps(notes, ensure_ascii=False), **(extras or {})}
+        files = {NOTES: json_text(notes), **(extras or {})}
         if self.record is not None:
             files["record.json"] = self.record.line() + "\n"
         warn_of_other(folder, self.record)
@@ -184,7 +185,12 @@ def _features(folder: Path, notes: Mapping[str, Any], arrays: Mapping[str, Any])
     if parts[0]["kind"] in CONTEXTS:
         return Contexts(kind=parts[0]["kind"], terms=parts[0]["terms"])
     try:
-        return Joined(tuple(Terms(**part, idf=arrays.get(_idf(number))) for number, part in enumerate(parts)))
+        return Joined(
+            tuple(
+                Terms(**schemas.known(schemas.Part, part), idf=arrays.get(_idf(number)))
+                for number, part in enumerate(parts)
+            )
+        )
     except InputError as error:  # of a tokenization
         raise ValueError(str(error).rstrip(".")) from error
 

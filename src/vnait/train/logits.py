@@ -10,20 +10,22 @@ from transformers import PreTrainedModel
 from vnait.data import collate
 from vnait.data.sentences import Piece
 from vnait.model import CLASSIFIERS
-from vnait.shared.processes import threads
+from vnait.shared.processes import cores, threads, usual_torch
 
 SEPARATOR = "pair_separator"  # in a configuration: the id after which a pair's second text has token type 1
 BATCH_TOKENS = 2048  # fewer cost more time around the arithmetic, and more leave the processor's cache
 
 
+@usual_torch()
 def logits_of(model: PreTrainedModel, ids: Sequence[Sequence[int]]) -> Tensor:
     """Logits (texts, classes), in the order of the texts; batches have texts of similar length."""
-    logits = torch.empty(len(ids), model.config.num_labels)
+    logits = torch.empty(len(ids), model.config.num_labels, dtype=torch.float32)
     for rows, part in _read(model, ids):
         logits[rows] = part
     return logits
 
 
+@usual_torch()
 def word_logits_of(model: PreTrainedModel, sentences: Sequence[Sequence[Piece]]) -> list[Tensor]:
     """Logits (words, classes) of each sentence, at the first token of each word."""
     flat = [piece for sentence in sentences for piece in sentence]
@@ -32,7 +34,7 @@ def word_logits_of(model: PreTrainedModel, sentences: Sequence[Sequence[Piece]])
         for row, token_logits in zip(rows, logits, strict=True):
             of_pieces[row] = token_logits[flat[row].starts]
     each = iter(of_pieces[row] for row in range(len(flat)))
-    none = torch.empty(0, model.config.num_labels)  # of a sentence without words
+    none = torch.empty(0, model.config.num_labels, dtype=torch.float32)  # of a sentence without words
     return [torch.cat([none, *(next(each) for _ in sentence)]) for sentence in sentences]
 
 
@@ -56,7 +58,7 @@ def _read(model: PreTrainedModel, ids: Sequence[Sequence[int]]) -> Iterator[tupl
         logits: Tensor = model(**batch).logits.float().cpu()
         return logits
 
-    count = torch.get_num_threads()
+    count = cores()
     small = isinstance(model, CLASSIFIERS) and model.device.type == "cpu"
     with ThreadPoolExecutor(count if small else 1) as pool, threads(1 if small else count):
         yield from zip(batches, pool.map(read, batches), strict=True)

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import math
-import random
 import time
 from collections.abc import Callable, Iterator
 
-import numpy as np
 import torch
 from accelerate import Accelerator, InitProcessGroupKwargs
 from accelerate.utils import broadcast_object_list
@@ -17,6 +15,7 @@ from vnait.data import batches
 from vnait.data.vocabulary import Vocabulary
 from vnait.pretrained.lora import has_lora, learned, save_states_without_base
 from vnait.shared.processes import WAIT, on_cpu
+from vnait.shared.randomness import Draws, draws_itself
 from vnait.train import bag_of_words
 from vnait.train.base import groups
 from vnait.train.checkpoints import Checkpoints, Progress
@@ -41,14 +40,14 @@ class Loop:
         self.steps = run.total_steps(len(labelled.train))
         self.joins = bool(labelled.valid) and not run.holdout
         self.keeps_best = bool(labelled.valid) and (run.holdout or len(labelled.labels) > run.early_stopping)
-        random.seed(run.seed)
-        np.random.seed(run.seed)
-        torch.manual_seed(run.seed)
+        self.draws = Draws(run.seed)
         lengths = [labelled.lengths[row] for row in labelled.train]
-        model = new_model(labelled.vocabulary, run, labelled.target.names, lengths, labelled.target.task)
+        target = labelled.target
+        model = new_model(labelled.vocabulary, run, target.names, lengths, target.task, draws=self.draws)
+        self.drawing = self.draws.everywhere if draws_itself(model) else self.draws.inside
         self.separator = getattr(model.config, SEPARATOR, None)
         weights = None if labelled.weights is None else labelled.weights[labelled.train]
-        labelled.target.start(model, [labelled.labels[row] for row in labelled.train], weights)
+        target.start(model, [labelled.labels[row] for row in labelled.train], weights)
         optimizer = torch.optim.AdamW(groups(model, run), lr=run.rate, fused=True)
         schedule = get_linear_schedule_with_warmup(optimizer, int(run.warmup * self.steps), self.steps)
         self.accelerator = Accelerator(
@@ -63,7 +62,7 @@ class Loop:
 
     def train(self, callback: Callable[[Status], None]) -> None:
         """Train to the last step, or, if the best is kept, until `patience` evaluations are not better."""
-        self.checkpoints.resume(self.accelerator, self.progress)
+        self.checkpoints.resume(self.accelerator, self.progress, self.draws)
         started = time.perf_counter() - self.progress.seconds
         for rows in self._batches():
             rate = self.schedule.get_last_lr()[0]
@@ -87,7 +86,7 @@ class Loop:
                 )
             )
             if evaluates:
-                self.checkpoints.save(self.accelerator, self.progress)
+                self.checkpoints.save(self.accelerator, self.progress, self.draws)
             if self._done:
                 return
 
@@ -176,7 +175,8 @@ class Loop:
         local_rows = share or rows[:1]
         batch = self.labelled.batch(local_rows, self.separator)
         batch = {name: tensor.to(self.accelerator.device) for name, tensor in batch.items()}
-        output = self.model(**batch)
+        with self.drawing():
+            output = self.model(**batch)
         loss = output.loss
         if self.labelled.weights is not None:  # a model's own loss weights all rows by 1
             loss = loss + self.labelled.loss(output.logits, local_rows, less=1.0)

@@ -16,6 +16,7 @@ from vnait.model import (
     VnaitForTokenClassification,
     seed_weights,
 )
+from vnait.shared.randomness import Draws
 from vnait.train.run import Run
 
 # Texts' worth of evidence that every token counts: with few texts, noise would push weights to 0.
@@ -23,15 +24,23 @@ PRIOR = 8.0
 
 
 def new_model(
-    words: Any, run: Run, classes: Sequence[str], lengths: Sequence[int], task: str = CLASSIFICATION
+    words: Any,
+    run: Run,
+    classes: Sequence[str],
+    lengths: Sequence[int],
+    task: str = CLASSIFICATION,
+    *,
+    draws: Draws | None = None,
 ) -> Any:
-    """The classifier that `words` makes itself, as a pretrained `Base` does, or one on its vectors."""
+    """The classifier that `words` makes itself, as a pretrained `Base` does, or one on its vectors.
+
+    Its start is drawn from `draws`, by default new ones of the run's seed.
+    """
     make = getattr(words, "new_model", None)
-    return (
-        from_vectors(words, run, classes, lengths, task)
-        if make is None
-        else make(run, classes, lengths, task)
-    )
+    with (draws or Draws(run.seed)).everywhere():
+        if make is None:
+            return from_vectors(words, run, classes, lengths, task)
+        return make(run, classes, lengths, task)
 
 
 def from_vectors(

@@ -18,14 +18,15 @@ from vnait.data.labels import cell_of
 from vnait.data.pairs import check_sides, sides_of
 from vnait.data.sentences import Piece, split_words
 from vnait.data.tasks import CLASSIFICATION, MULTILABEL, PROBLEMS, REGRESSION, TAGGING, check_task
-from vnait.data.tokens import encode_words
+from vnait.data.tokens import encode_words, parts
 from vnait.model import VnaitForTokenClassification
 from vnait.pretrained import tokens
 from vnait.pretrained.attach.saving import NOTES, load_tuned, save_tuned
 from vnait.pretrained.lora import has_lora
 from vnait.results.record import Record, warn_of_other
 from vnait.shared.errors import InputError
-from vnait.shared.files import atomic_folder
+from vnait.shared.files import atomic_folder, home
+from vnait.shared.processes import one_thread, usual_torch
 from vnait.shared.quiet import no_bars
 from vnait.train import linear, saved
 from vnait.train.linear import LinearClassifier
@@ -64,13 +65,15 @@ class Fitted:
         """
         check_task(self.task, CLASSIFICATION, MULTILABEL)
         logits = self._outputs(texts, tally)
-        return (torch.sigmoid(logits) if self.task == MULTILABEL else torch.softmax(logits, -1)).numpy()
+        with one_thread():  # several would stay, and a fork would wait for them forever
+            return (torch.sigmoid(logits) if self.task == MULTILABEL else torch.softmax(logits, -1)).numpy()
 
     def of_words(self, texts: Sequence[str], tally: TextCounts | None = None) -> list[NDArray[np.float64]]:
         """P(tag | word) of each sentence (words, tags). The words of a text have a space between them."""
         check_task(self.task, TAGGING)
         logits = word_logits_of(self.model, self._pieces(texts, tally))
-        return [torch.softmax(_finite(row).double(), -1).numpy() for row in logits]
+        with one_thread():
+            return [torch.softmax(_finite(row).double(), -1).numpy() for row in logits]
 
     def numbers(self, texts: Sequence[str], tally: TextCounts | None = None) -> NDArray[np.float64]:
         """The number of each text (texts,), of a regression."""
@@ -79,15 +82,21 @@ class Fitted:
 
     def _outputs(self, texts: Sequence[str], tally: TextCounts | None) -> Tensor:
         check_sides(texts, self.pairs)
-        return _finite(logits_of(self.model, self.ids(texts, tally))).double()
+        logits = logits_of(self.model, self.ids(texts, tally))
+        with one_thread():
+            return _finite(logits).double()
 
     def ids(self, texts: Sequence[str], tally: TextCounts | None = None) -> list[list[int]]:
         """The ids of each text, at most `longest`."""
         if self.max_length is None:
             return encode(self.tokenizer, texts, max_length=self.longest, tally=tally)
-        if tally is not None:
-            tally.add(tokens.encode(self.tokenizer, texts, max_length=NO_LIMIT), self.tokenizer.unk_token_id)
-        return tokens.encode(self.tokenizer, texts, max_length=self.longest)
+        ids: list[list[int]] = []
+        for part in parts(texts):
+            if tally is not None:
+                whole = tokens.encode(self.tokenizer, part, max_length=NO_LIMIT)
+                tally.add(whole, self.tokenizer.unk_token_id)
+            ids += tokens.encode(self.tokenizer, part, max_length=self.longest)
+        return ids
 
     def _pieces(self, texts: Sequence[str], tally: TextCounts | None) -> list[list[Piece]]:
         if self.max_length is None:
@@ -220,9 +229,10 @@ def load_transformer(folder: str | Path) -> Fitted:
     return fitted
 
 
+@usual_torch()
 def load(folder: str | Path) -> Fitted | LinearClassifier:
     """The classifier saved in a folder; an `InputError` names the fault of the folder."""
-    folder = Path(folder)
+    folder = Path(home(folder))
     record = saved.record_in(folder)
     if (folder / linear.NOTES).is_file():
         return linear.load(folder, record)

@@ -1,6 +1,7 @@
 """The folder of a saved classifier: which files it has, and what can be wrong with them."""
 
 import json
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -37,7 +38,7 @@ Classifier = VnaitForSequenceClassification | VnaitForTokenClassification
 def check_replaceable(folder: str | Path) -> None:
     """Raise InputError if a folder has anything but an older model of ours, which saving would replace."""
     files.check_replaceable(folder, (*WRITTEN, *linear.WRITTEN), "a model")
-    path = Path(folder)
+    path = Path(files.home(folder))
     noted = any((path / notes).is_file() for notes in (NOTES, linear.NOTES))
     ours = noted or _model_type(path / "config.json") == VnaitConfig.model_type
     if path.is_dir() and any(path.iterdir()) and not ours:
@@ -59,7 +60,8 @@ def record_in(folder: Path) -> Record | None:
     path = folder / "record.json"
     if not path.is_file():
         return None
-    return Record(**schemas.read(schemas.RecordFields, path, ". Delete it; the model works without it."))
+    fields = schemas.read(schemas.RecordFields, path, ". Delete it; the model works without it.")
+    return Record(**schemas.known(schemas.RecordFields, fields))
 
 
 def load_both(folder: Path) -> tuple[Classifier, Any]:
@@ -71,7 +73,11 @@ def load_both(folder: Path) -> tuple[Classifier, Any]:
         raise InputError(
             f"{folder} is damaged: it has {len(tokenizer)} words and {model.config.vocab_size} vectors."
         )
-    if (last := max(tokenizer.get_vocab().values())) >= len(tokenizer):
+    counts = Counter(tokenizer.get_vocab().values())
+    shared = max(counts, key=counts.__getitem__)
+    if counts[shared] > 1:
+        raise InputError(f"{folder} is damaged: two words of its tokenizer have the id {shared}.")
+    if (last := max(counts)) >= len(tokenizer):
         raise InputError(
             f"{folder} is damaged: a word has the id {last}, and there are {len(tokenizer)} words."
         )
@@ -79,6 +85,11 @@ def load_both(folder: Path) -> tuple[Classifier, Any]:
         raise InputError(
             f"{folder} is damaged: its tokenizer pads with {tokenizer.pad_token_id}, and its model expects "
             f"{model.config.pad_token_id}."
+        )
+    if model.config.unk_token_id not in (None, tokenizer.unk_token_id):
+        raise InputError(
+            f"{folder} is damaged: its tokenizer's unknown word has the id {tokenizer.unk_token_id}, and its "
+            f"model expects {model.config.unk_token_id}."
         )
     return model, tokenizer
 

@@ -14,7 +14,6 @@ from accelerate import PartialState
 from accelerate.tracking import MLflowTracker, TensorBoardTracker, WandBTracker
 
 from vnait.shared.errors import InputError, as_input_error, first_line
-from vnait.shared.randomness import preserved_generators
 from vnait.train.run import Run
 
 logger = logging.getLogger("vnait")
@@ -59,10 +58,7 @@ def tracking(run: Run, key: str) -> Iterator[Callable[[Status], None]]:
         if not PartialState().is_main_process:
             return
         after = ". Leave --track (track=) out, or choose another."
-        with (
-            as_input_error(Exception, f"{run.track} failed: ", after, message=first_line),
-            preserved_generators(),
-        ):
+        with as_input_error(Exception, f"{run.track} failed: ", after, message=first_line):
             if not trackers:
                 trackers.append(_started(run, key, status.step))
             values = {name: value for name in MEASURED if (value := getattr(status, name)) is not None}

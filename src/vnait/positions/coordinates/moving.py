@@ -19,6 +19,7 @@ from vnait.positions.coordinates.shared import (
     rank,
 )
 from vnait.shared.errors import one_of
+from vnait.shared.randomness import generator
 from vnait.shared.values import check, readable
 
 
@@ -71,7 +72,11 @@ class Jitter(Wrapper):
         if self.stretch > 1:
             line = line * _uniform(at, math.log(self.stretch), (len(at), 1)).exp()
         if self.share < 1:
-            line = torch.where(torch.rand(len(at), 1, device=at.device) < self.share, line, at[..., 0])
+            line = torch.where(
+                torch.rand(len(at), 1, device=at.device, generator=generator(at.device)) < self.share,
+                line,
+                at[..., 0],
+            )
         return torch.cat([line[..., None], at[..., 1:]], -1)
 
     def extra_repr(self) -> str:
@@ -113,8 +118,9 @@ class Randomized(nn.Module):
     def _drawn(self, length: torch.Tensor, mask: Mask) -> torch.Tensor:
         """Sorted numbers (B, T), as many in a row as the text has tokens, and then infinity."""
         texts, width = mask.shape
+        source = generator(mask.device)
         if self.draw == "floats":
-            numbers = torch.rand(texts, width, device=mask.device) * self.limit
+            numbers = torch.rand(texts, width, device=mask.device, generator=source) * self.limit
         else:
             numbers = self._orders(length, mask)[:, :width].float()
         numbers = nn.functional.pad(numbers, (0, width - numbers.shape[1]))
@@ -131,13 +137,15 @@ class Randomized(nn.Module):
                 f"limit={self.limit}; raise it."
             ),
         )
+        source = generator(mask.device)
         if readable(mask):  # a loop of permutations is quicker than to sort a table
-            return torch.stack([torch.randperm(self.limit) for _ in mask])
-        return torch.rand(len(mask), self.limit, device=mask.device).argsort(-1)
+            return torch.stack([torch.randperm(self.limit, generator=source) for _ in mask])
+        return torch.rand(len(mask), self.limit, device=mask.device, generator=source).argsort(-1)
 
     def extra_repr(self) -> str:
         return f"limit={self.limit}, draw={self.draw!r}"
 
 
 def _uniform(like: At, reach: float, shape: tuple[int, ...]) -> torch.Tensor:
-    return reach * (2 * torch.rand(shape, dtype=like.dtype, device=like.device) - 1)
+    source = generator(like.device)
+    return reach * (2 * torch.rand(shape, dtype=like.dtype, device=like.device, generator=source) - 1)

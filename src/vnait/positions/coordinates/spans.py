@@ -24,6 +24,7 @@ from vnait.positions.coordinates.shared import (
 )
 from vnait.positions.coordinates.sources import Content, Free, Uniform, Warp
 from vnait.shared.errors import one_of
+from vnait.shared.randomness import generator
 from vnait.shared.values import check
 
 SPAN = 100.0
@@ -228,7 +229,12 @@ class Saturating(Running):
         """S of R."""
         running = super().placed(running, mask)
         if self.training and self.stretch > 1:
-            drawn = torch.rand(running.shape[:-2], dtype=running.dtype, device=running.device)
+            drawn = torch.rand(
+                running.shape[:-2],
+                dtype=running.dtype,
+                device=running.device,
+                generator=generator(running.device),
+            )
             running = running * self.stretch ** drawn[..., None, None]
         return SPAN * running / (running + self.log_tau.double().exp())
 

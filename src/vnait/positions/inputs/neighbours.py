@@ -15,6 +15,7 @@ from torch.nn import functional as F
 from vnait.positions.coordinates.shared import max_lookback
 from vnait.positions.inputs.fusion import X
 from vnait.shared.errors import one_of
+from vnait.shared.randomness import generator
 from vnait.shared.values import all_true, full, transformed
 
 
@@ -135,7 +136,9 @@ class _View(nn.Module):
         """gain * view, gain = 1 by default, with zeros for the training texts that are left out."""
         factor = gain
         if self.training and self.dropout:
-            keep = (torch.rand(len(view), 1, 1, device=view.device) >= self.dropout).to(view.dtype)
+            source = generator(view.device)
+            drawn = torch.rand(len(view), 1, 1, device=view.device, generator=source)
+            keep = (drawn >= self.dropout).to(view.dtype)
             factor = keep if gain is None else gain * keep
         return view if factor is None else factor * view
 

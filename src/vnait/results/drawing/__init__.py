@@ -21,6 +21,7 @@ with extra("figures"):
 from vnait.positions.methods import METHODS
 from vnait.results.drawing.examples import Example, from_options, random_words, trained, untrained
 from vnait.results.drawing.panels import PANELS, Panel, panels
+from vnait.shared.escaping import safe
 from vnait.shared.files import atomic_file
 
 __all__ = [
@@ -72,6 +73,8 @@ def save(drawn: Figure, path: str | Path) -> None:
     with atomic_file(path) as draft, matplotlib.rc_context({"svg.hashsalt": "vnait"}):
         if path.suffix == ".svg":
             drawn.savefig(draft, format="svg", metadata={"Date": None})
+            # XML has no control characters, not even in the comments with a label's text.
+            draft.write_text(safe(draft.read_text(encoding="utf-8")), encoding="utf-8")
         elif path.suffix == ".pdf":
             drawn.savefig(draft, format="pdf", metadata={"CreationDate": None})
         else:

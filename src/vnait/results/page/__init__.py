@@ -4,9 +4,11 @@ from base64 import b64encode
 from collections.abc import Sequence
 from hashlib import sha256
 from importlib.resources import files
+from typing import Any
 
 from vnait.results.page.sections import Section
 from vnait.shared.errors import extra
+from vnait.shared.escaping import safe
 
 
 def html(title: str, sections: Sequence[Section]) -> str:
@@ -16,7 +18,12 @@ def html(title: str, sections: Sequence[Section]) -> str:
     scripts = _scripts(figures=any(section.figures for section in sections))
     loader = PackageLoader("vnait.results.page", "")
     environment = Environment(
-        loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+        loader=loader,
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        finalize=_safe,
     )
     environment.filters["base64"] = lambda data: b64encode(data).decode()
     return environment.get_template("page.html").render(
@@ -26,6 +33,11 @@ def html(title: str, sections: Sequence[Section]) -> str:
         scripts=scripts,
         policy=_policy(scripts),
     )
+
+
+def _safe(value: Any) -> Any:
+    """Text of others without characters that steer; what is marked as HTML is ours."""
+    return safe(value) if type(value) is str else value
 
 
 def _policy(scripts: Sequence[str]) -> str:

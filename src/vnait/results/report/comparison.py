@@ -10,7 +10,7 @@ from vnait.results.page.sections import Cell, Column, Figure, Section, Table
 from vnait.results.report import figures
 from vnait.results.report.breakdown import confusions, lengths
 from vnait.results.report.provenance import provenance
-from vnait.results.results import ACCURACY, FIXED, RMSE, SETS, Results, by_size, interval_of
+from vnait.results.results import ACCURACY, RMSE, SETS, Results, by_size, interval_of
 
 FORM = "{:.4g}"
 
@@ -59,7 +59,7 @@ def conclusions(results: Results, about: About | None) -> Section:
         "corrected for several comparisons."
     )
     if about is not None and about.test is not None:
-        sentences.append(FIXED)
+        sentences.append(results.of_rows)
     if results.lacks_seeds:
         sentences.append(
             "Some methods have fewer seeds because the comparison was stopped; the same command resumes it."
@@ -79,7 +79,7 @@ def methods(results: Results) -> Section:
             figures.dots(
                 {row["method"]: interval_of(row) for row in ranking},
                 label=f"{results.where(shots)}: mean {metric.title} of each method with its interval",
-                title=f"{metric.title} {results.inside(shots)}",
+                title=f"{metric.title} {results.inside(shots)}. {results.words_of(shots)}".rstrip(". "),
                 folded=bool(drawn),
             )
         )

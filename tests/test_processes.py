@@ -1,0 +1,349 @@
+"""What threads and processes share: random numbers, the number of threads, PyTorch's defaults, forks."""
+
+import logging
+import random
+import subprocess
+import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from vnait import METHODS, TextClassifier
+from vnait.data import Table, vocabulary
+from vnait.model import VnaitConfig, VnaitForSequenceClassification
+from vnait.shared import processes
+from vnait.shared.processes import held, one_thread, threads
+from vnait.shared.quiet import logger_at
+from vnait.shared.randomness import Draws, draws_itself
+from vnait.train import predict
+from vnait.train.fitting import fit
+from vnait.train.run import Run
+
+TEXTS, LABELS = ["a warm and funny film", "a dull film, from start to finish"] * 8, ["good", "bad"] * 8
+TABLE = Table(texts=TEXTS, labels=LABELS, name="made.csv", dropped=0)
+RUN = Run(steps=3, batch_size=4, bag=0)
+
+
+@pytest.fixture(scope="module")
+def words() -> vocabulary.Vocabulary:
+    return vocabulary.learn(TEXTS, dim=8)
+
+
+class Foreign(nn.Module):
+    """As a user writes a method: with PyTorch's own dropout and draws."""
+
+    causal, per_sentence = False, True
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.drop = nn.Dropout(0.3)
+
+    def forward(self, vectors, mask):
+        at = torch.arange(mask.shape[1]).expand(mask.shape)[..., None].float()
+        return self.drop(at + torch.rand_like(at)) if self.training else at
+
+
+@pytest.fixture
+def foreign():
+    """The name of a method whose coordinate is `Foreign`."""
+
+    def make(size):
+        method = METHODS["sinusoidal"].make(size)
+        method.coordinates = Foreign()
+        return method
+
+    METHODS["foreign"] = replace(METHODS["sinusoidal"], make=make)
+    yield "foreign"
+    del METHODS["foreign"]
+
+
+def weights(words, method="randomized-rope", seed=0, callback=lambda status: None) -> bytes:
+    """All weights of a training, as bytes."""
+    fitted = fit(replace(RUN, method=method, seed=seed), TABLE, words, callback=callback)
+    return b"".join(value.numpy().tobytes() for value in fitted.model.state_dict().values())
+
+
+@contextmanager
+def beside(work):
+    """`work` again and again, in another thread."""
+    stopped = threading.Event()
+
+    def loop():
+        while not stopped.is_set():
+            work()
+
+    thread = threading.Thread(target=loop)
+    thread.start()
+    try:
+        yield
+    finally:
+        stopped.set()
+        thread.join()
+
+
+def global_draws() -> None:
+    torch.randn(3), np.random.rand(), random.random()
+
+
+def states() -> tuple:
+    # Not Python's, from which beartype draws in the tests alone.
+    return torch.get_rng_state().tolist(), np.random.get_state()[1].tolist()
+
+
+# --- random numbers ---
+
+
+@pytest.mark.parametrize("method", ["vnait", "randomized-rope", "foreign"])
+def test_a_training_neither_reads_nor_changes_the_global_generators(method, foreign, words):
+    results = []
+    for seed in (1, 2):
+        torch.manual_seed(seed), np.random.seed(seed), random.seed(seed)
+        before = states()
+        results.append(weights(words, method))
+        assert states() == before
+    assert results[0] == results[1] != weights(words, method, seed=1)
+
+
+class Watch(TorchDispatchMode):
+    """Fails where an operation draws from PyTorch's global generator."""
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        kwargs = kwargs or {}
+        seeded = torch.Tag.nondeterministic_seeded in func.tags and "attention" not in str(func)
+        if seeded and getattr(args[0], "device", None) != torch.device("meta"):
+            assert kwargs.get("generator") is not None, func
+        return func(*args, **kwargs)
+
+
+@pytest.mark.parametrize("method", sorted(METHODS))
+def test_every_method_draws_from_the_generator_of_its_training(method):
+    config = VnaitConfig(method=method, vocab_size=9, hidden_size=32, num_hidden_layers=1, max_length=16)
+    model = VnaitForSequenceClassification(config).train()
+    assert not draws_itself(model)
+    ids, draws = torch.tensor([[3, 4, 5, 6], [7, 8, 0, 0]]), Draws(0)
+    with draws.inside(), Watch():
+        model(ids, labels=torch.tensor([0, 1]))
+    assert draws.generators  # of the dropout, at least
+
+
+def interleave(rng, words, expected) -> None:
+    """Some trainings at once, beside other users of the generators; each must be as it is alone."""
+    picks = [rng.choice(list(expected)) for _ in range(rng.randint(2, 4))]
+
+    def nested(status):
+        if status.step == 2:
+            assert weights(words, *picks[0]) == expected[picks[0]]
+
+    callbacks = [nested if rng.random() < 0.2 else lambda status: None for _ in picks]
+    work = rng.choice([global_draws, lambda: torch.manual_seed(3), one_step])
+    with beside(work), ThreadPoolExecutor(len(picks)) as pool:
+        futures = [
+            pool.submit(weights, words, *pick, callback=callback)
+            for pick, callback in zip(picks, callbacks, strict=True)
+        ]
+        for pick, future in zip(picks, futures, strict=True):
+            assert future.result() == expected[pick], pick
+
+
+def one_step() -> None:
+    """As another user of the process trains."""
+    model = nn.Sequential(nn.Linear(3, 3), nn.Dropout(0.5))
+    model(torch.randn(2, 3)).sum().backward()
+
+
+@pytest.mark.parametrize("count", [4, pytest.param(200, marks=pytest.mark.long)])
+def test_trainings_in_threads_are_as_one_after_the_other(count, foreign, words):
+    expected = {
+        (method, seed): weights(words, method, seed)
+        for method in ("vnait", "randomized-rope", "foreign")
+        for seed in (0, 1)
+    }
+    rng = random.Random(0)
+    for _ in range(count):
+        interleave(rng, words, expected)
+    assert not processes._held
+
+
+@pytest.mark.parametrize(
+    "draw",
+    [
+        lambda x: nn.functional.dropout(x, 0.3),
+        lambda x: nn.functional.scaled_dot_product_attention(x, x, x, dropout_p=0.4),
+        lambda x: nn.Dropout2d(0.5)(x[None]),
+        lambda x: torch.rand_like(x) + torch.randn_like(x),
+        lambda x: torch.randint_like(x, 9),
+        lambda x: torch.randperm(9) + torch.randint(5, (9,)),
+        lambda x: nn.functional.gumbel_softmax(x),
+        lambda x: nn.Linear(3, 4).weight,
+        lambda x: nn.init.trunc_normal_(torch.empty(3, 3)),
+        lambda x: torch.distributions.Normal(0.0, 1.0).sample((4,)),
+    ],
+)
+def test_all_operations_draw_the_numbers_of_the_same_seed(draw):
+    x = torch.ones(2, 5, 4, requires_grad=True)
+    with torch.random.fork_rng():
+        torch.manual_seed(5)
+        expected, after = draw(x), torch.rand(2)
+    draws = Draws(5)
+    before = torch.get_rng_state()
+    with draws.everywhere():
+        assert torch.equal(draw(x), expected)
+    assert torch.equal(torch.get_rng_state(), before)
+    assert torch.equal(torch.rand(2, generator=draws.on(torch.device("cpu"))), after)
+
+
+def test_loading_draws_nothing(words, tmp_path):
+    fitted = fit(RUN, TABLE, words)
+    fitted.save(tmp_path / "m")
+    before = states()
+    with Watch():
+        predict.load(tmp_path / "m")
+    assert states() == before
+
+
+# --- threads ---
+
+
+def test_the_last_of_several_threads_restores_the_limits():
+    """Each entered while another was inside; one that saw the other's limit must not restore that."""
+    inside, leave = threading.Barrier(2), threading.Event()
+    after = []
+
+    def first():
+        with threads(1):
+            inside.wait(9)
+            leave.wait(9)
+        after.append(torch.get_num_threads())
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        thread = threading.Thread(target=first)
+        thread.start()
+        inside.wait(9)
+        with threads(1):
+            leave.set()
+            thread.join()
+            assert torch.get_num_threads() == 1  # not what the other thread left
+        assert torch.get_num_threads() == 2
+        probe = threading.Thread(target=lambda: after.append(torch.get_num_threads()))
+        probe.start(), probe.join()
+        assert after == [2, 2]
+    finally:
+        torch.set_num_threads(before)
+
+
+def test_an_error_inside_restores_the_limits():
+    before = torch.get_num_threads()
+    with threads(before + 2):
+        with pytest.raises(KeyError), threads(before + 1), one_thread():
+            raise KeyError
+        assert torch.get_num_threads() == before + 2
+    assert torch.get_num_threads() == before
+
+
+def test_a_setting_of_the_process_that_several_change():
+    values = ["usual"]
+    write = values.append
+    outer = held("a setting", lambda: values[-1], write, "first")
+    inner = held("a setting", lambda: values[-1], write, "second")
+    with outer:
+        entered = inner.__enter__()
+        assert entered == "usual" and values[-1] == "second"
+    assert values[-1] == "second"  # the first left, and another is inside
+    inner.__exit__(None, None, None)
+    assert values[-1] == "usual"
+
+
+def test_a_logger_that_two_threads_silence_speaks_again():
+    logger = logging.getLogger("vnait.a test")
+    first, second = logger_at(logger.name, logging.ERROR), logger_at(logger.name, logging.ERROR)
+    first.__enter__(), second.__enter__()
+    first.__exit__(None, None, None), second.__exit__(None, None, None)
+    assert logger.level == logging.NOTSET
+
+
+FORKS = """
+import multiprocessing, sys, warnings
+warnings.simplefilter("ignore")
+import numpy as np, torch
+from vnait import TextClassifier, TextRegressor
+torch.set_num_threads(2)
+X, y = ["a warm and funny film", "a dull film from start to finish"] * 200, ["good", "bad"] * 200
+clf = TextClassifier("none", steps=2).fit(X, y)
+many = TextClassifier("none", steps=2).fit(X, np.eye(2, dtype=int)[[0, 1] * 200])
+many.predict_proba(X)
+expected = clf.predict_proba(X)
+context = multiprocessing.get_context("fork")
+def child(what):
+    if what == "fit":
+        assert np.array_equal(TextClassifier("none", steps=2).fit(X, y).predict_proba(X), expected)
+    elif what == "sets":
+        many.predict(X)
+    else:
+        assert np.array_equal(clf.predict_proba(X), expected)
+with context.Pool(1) as pool:
+    for what in ("fit", "sets", "predict"):
+        pool.apply_async(child, (what,)).get(60)
+print("done")
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform != "linux", reason="forks are Linux's start method")
+def test_a_fork_computes_after_its_parent_has(tmp_path):
+    script = tmp_path / "forks.py"
+    script.write_text(FORKS)
+    done = subprocess.run([sys.executable, script], capture_output=True, text=True, timeout=120)
+    assert done.stdout == "done\n", done.stderr
+
+
+# --- PyTorch's defaults ---
+
+
+@contextmanager
+def default(**settings):
+    dtype, device = torch.get_default_dtype(), torch.get_default_device()
+    try:
+        if "dtype" in settings:
+            torch.set_default_dtype(settings["dtype"])
+        if "device" in settings:
+            torch.set_default_device(settings["device"])
+        grad, inference = settings.get("grad", True), settings.get("inference", False)
+        with torch.set_grad_enabled(grad), torch.inference_mode(inference):
+            yield
+    finally:
+        torch.set_default_dtype(dtype)
+        torch.set_default_device(None if device.type == "cpu" else device)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"dtype": torch.float64},
+        {"dtype": torch.float16},
+        {"dtype": torch.bfloat16},
+        {"device": "meta"},
+        {"grad": False},
+        {"inference": True},
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("method", ["vnait", "tfidf"])
+def test_defaults_of_other_code_change_no_answer(settings, method, tmp_path):
+    texts = TEXTS[:4]
+    expected = TextClassifier(method, steps=2).fit(TEXTS, LABELS).predict_proba(texts)
+    with default(**settings):
+        classifier = TextClassifier(method, steps=2).fit(TEXTS, LABELS)
+        assert np.array_equal(classifier.predict_proba(texts), expected)
+        classifier.save(tmp_path / "m")
+        assert np.array_equal(TextClassifier.load(tmp_path / "m").predict_proba(texts), expected)
+        if "dtype" in settings:
+            assert torch.get_default_dtype() == settings["dtype"]
