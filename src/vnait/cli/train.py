@@ -26,7 +26,22 @@ if TYPE_CHECKING:
     from vnait.train.predict import Fitted
 
 
-FOR_TRANSFORMERS = ("steps", "holdout", "learning_rate", "smoothness", "boundary", "track", "tune_vectors")
+FOR_TRANSFORMERS = (
+    "lora",
+    "steps",
+    "holdout",
+    "learning_rate",
+    "smoothness",
+    "boundary",
+    "track",
+    "tune_vectors",
+)
+
+
+OF_RUN = (  # options that are settings of the run as they are
+    *("base", "lora", "seed", "steps", "holdout", "max_length", "learning_rate", "tune_vectors"),
+    *("threads", "track"),
+)
 
 
 class Words(TypedDict):
@@ -59,6 +74,7 @@ def train_command(
     out: Annotated[Path, typer.Option(help="The model's folder.")],
     method: Annotated[str, shared.setting("method")] = Run.method,
     base: Annotated[str | None, shared.setting("base")] = Run.base,
+    lora: Annotated[bool, shared.setting("lora")] = Run.lora,
     text: shared.Text = "text",
     label: shared.Label = "label",
     task: shared.Task = "classification",
@@ -95,18 +111,8 @@ def train_command(
             simple = _simple(method, base, *read(), out, words, seed)
         _show(simple, out, as_json)
         return
-    run = Run(
-        method=method,
-        base=base,
-        seed=seed,
-        steps=steps,
-        holdout=holdout,
-        max_length=max_length,
-        learning_rate=learning_rate,
-        tune_vectors=tune_vectors,
-        threads=threads,
-        track=track,
-    )
+    options = {name: context.params[name] for name in OF_RUN}
+    run = Run(method=_method_for(context, base, method), **options)
     penalties = _penalties(run, smoothness, boundary)
     from vnait.shared.processes import is_first, once_per_node  # torch, once the settings are checked
 
@@ -115,6 +121,16 @@ def train_command(
     fitted = _trained(ready, penalties, out, about, quiet=quiet)
     if fitted is not None:
         _show(fitted, out, as_json)
+
+
+def _method_for(context: typer.Context, base: str | None, method: str) -> str:
+    """The method; to a base that reads from left to right, if none was named, the causal one."""
+    source = context.get_parameter_source("method")
+    if base is None or source is None or source.name != "DEFAULT":
+        return method
+    from vnait.train.base import Base
+
+    return Base.load(base).default_method
 
 
 def _check_simple(method: str, options: Mapping[str, object]) -> None:

@@ -1,6 +1,7 @@
 """Files and folders written whole or not at all, by one process; limits on what packed files unpack to."""
 
 import gzip
+import hashlib
 import io
 import os
 import platform
@@ -102,6 +103,18 @@ def sync(*paths: Path) -> None:
                     os.fsync(folder)
                 finally:
                     os.close(folder)
+
+
+def fingerprint(source: str | Path) -> str:
+    """Sixteen hexadecimal digits: a hash of a folder's files, of a file, or of a name that is neither."""
+    path = Path(source)
+    files = sorted(file for file in path.iterdir() if file.is_file()) if path.is_dir() else []
+    files = [path] if path.is_file() else files
+    digest = hashlib.sha256(b"" if files else str(source).encode())
+    for file_path in files:
+        with file_path.open("rb") as file:
+            digest.update(file_path.name.encode() + hashlib.file_digest(file, "sha256").digest())
+    return digest.hexdigest()[:16]
 
 
 def check_replaceable(folder: str | Path, written: Sequence[str], what: str) -> None:

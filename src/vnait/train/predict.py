@@ -22,6 +22,7 @@ from vnait.data.tokens import encode_words, parts
 from vnait.model import VnaitForTokenClassification
 from vnait.pretrained import tokens
 from vnait.pretrained.attach.saving import NOTES, load_tuned, save_tuned
+from vnait.pretrained.lora import has_lora
 from vnait.results.record import Record, warn_of_other
 from vnait.shared.errors import InputError
 from vnait.shared.files import atomic_folder, home
@@ -119,6 +120,8 @@ class Fitted:
                     notes["pairs"] = True
                 if self.task == TAGGING:
                     notes["task"] = TAGGING
+                if has_lora(self.model):
+                    notes["base"] = self.record.run["base"]
                 save_tuned(self.model, self.tokenizer, draft, notes)
             for name, content in {**record, **(extras or {})}.items():
                 (draft / name).write_text(content, encoding="utf-8")

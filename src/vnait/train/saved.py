@@ -15,6 +15,7 @@ from vnait.model import (
     VnaitForTokenClassification,
 )
 from vnait.positions.methods import METHODS
+from vnait.pretrained import lora
 from vnait.pretrained.attach.saving import ADAPTER, BASE, NOTES
 from vnait.pretrained.loading import from_pretrained
 from vnait.results.record import Record
@@ -29,7 +30,7 @@ TRANSFORMERS = (
 WRITTEN = (  # the files of a saved model
     *TRANSFORMERS.split(),
     *("record.json", "estimator.json", "README.md"),
-    *(BASE, ADAPTER, NOTES),
+    *(BASE, ADAPTER, NOTES, lora.FOLDER),
 )
 Classifier = VnaitForSequenceClassification | VnaitForTokenClassification
 
