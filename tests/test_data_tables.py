@@ -322,7 +322,7 @@ def test_quotes_of_a_tsv_that_quotes_nothing_are_characters(tmp_path):
 
 def test_quotes_of_a_tsv_that_fit_neither_way_are_refused(tmp_path):
     swallowed = 'text\tlabel\n"so he said\tneg\nmiddle\tpos\n"\tneg\nlast\n'
-    assert "row 1 has a quoted field with a tab and a line break in it" in refused(
+    assert "row 2 has a quoted field with a tab and a line break in it" in refused(
         written(tmp_path, "s.tsv", swallowed)
     )
     both = 'text\tlabel\n"one\nline"\tpos\n"A" or "B"\tneg\n'
@@ -337,7 +337,7 @@ def test_texts_without_content_are_dropped_counted_and_named(tmp_path, caplog):
         (
             "vnait",
             logging.WARNING,
-            f"{source}: dropped 5 of 7 rows, whose text is empty: rows 2, 3, 4 and 2 more.",
+            f"{source}: dropped 5 of 7 rows, whose text is empty: rows 3, 4, 5 and 2 more.",
         )
     ]
 
@@ -347,7 +347,7 @@ def test_without_labels_every_row_is_kept_so_that_a_prediction_lines_up(tmp_path
     source.write_text('text\na\n" "\nb\n', encoding="utf-8")
     got = read(str(source), label=None)
     assert (got.texts, got.labels, got.dropped) == (["a", " ", "b"], None, 0)
-    assert caplog.messages == [f"{source}: 1 of 3 rows have an empty text: row 2."]
+    assert caplog.messages == [f"{source}: 1 of 3 rows have an empty text: row 3."]
 
 
 def test_one_dropped_row_is_reported_in_the_singular(tmp_path, caplog):
@@ -364,8 +364,9 @@ def test_labels_that_look_the_same_stay_as_written_with_a_warning(tmp_path, capl
     source = written(tmp_path, "d.csv", "text,label\na,pos\nb,pos \nc,Pos\nd,neg\n")
     assert read(source).labels == ["pos", "pos ", "Pos", "neg"]
     assert caplog.messages == [
-        f"{source}: the labels 'Pos', 'pos', 'pos ' differ only in spaces, capitals or how a number is "
-        "written, and count as different classes; write them alike if they mean the same."
+        f"{source}: the labels 'Pos' (1), 'pos' (1), 'pos ' (1) differ only in spaces, capitals, invisible "
+        "characters or how a number is written, and count as different classes; --merge-labels "
+        "(merge_labels=True in Python) makes one of them."
     ]
 
 
@@ -389,7 +390,8 @@ def test_no_text_at_all(tmp_path):
 def test_rows_without_a_label_are_dropped_counted_and_named(tmp_path, name, content, caplog):
     table = read(written(tmp_path, name, content))
     assert (table.texts, table.labels, table.dropped) == (["a", "f"], ["1", "2"], 4)
-    assert f"{name}: dropped 4 of 6 rows, which have no label: rows 2, 3, 4 and 1 more." in caplog.text
+    numbers = "3, 4, 5" if name == "d.csv" else "2, 3, 4"  # the header is a row of a table, too
+    assert f"{name}: dropped 4 of 6 rows, which have no label: rows {numbers} and 1 more." in caplog.text
 
 
 def test_a_missing_label_in_parquet(tmp_path, caplog):
@@ -560,9 +562,10 @@ def test_missing_file_and_folder_and_extension(tmp_path):
     assert "there is no file nowhere.csv" in refused("nowhere.csv")
     assert f"{tmp_path} is a folder" in refused(str(tmp_path)) and f"hf:{tmp_path}" in refused(str(tmp_path))
     known = (
-        ".csv, .txt, .tsv, .jsonl, .json, .parquet, .xlsx. The first 5 may be packed: .gz, .bz2, .xz, .zip"
+        ".csv, .txt, .tsv, .jsonl, .json, .parquet, .xlsx, .xlsm, .xls, .ods. The first 5 may be packed: "
+        ".gz, .bz2, .xz, .zip, .zst"
     )
-    assert f"ends in .ods; expected one of {known}." in refused(written(tmp_path, "d.ods", "x"))
+    assert f"ends in .odt; expected one of {known}." in refused(written(tmp_path, "d.odt", "x"))
     assert "ends in .xlsx.zip; expected" in refused(written(tmp_path, "d.xlsx.zip", "x"))
     assert "add --task tagging" in refused(written(tmp_path, "d.conllu", "x"))
     assert "ends in .parquet.gz; expected" in refused(written(tmp_path, "d.parquet.gz", "x"))
@@ -831,7 +834,7 @@ def test_groups_are_a_column_of_the_complete_rows(tmp_path):
     assert table.groups == ["ann", "bob", "bob"] and table.select([2, 0]).groups == ["bob", "ann"]
     assert read(path).groups is None
     path.write_text("text,label,author\ngood,1,ann\nbad,0,\n")
-    with pytest.raises(InputError, match="row 2: the column 'author' is empty, and every row needs"):
+    with pytest.raises(InputError, match="row 3: the column 'author' is empty, and every row needs"):
         read(path, group="author")
     with pytest.raises(InputError, match="sentences of words have no column of groups"):
         read(path, group="author", task="tagging")

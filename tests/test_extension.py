@@ -7,15 +7,25 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from transformers import AutoTokenizer, BertModel
+from transformers import (
+    AutoModelForCausalLM,
+    AutoTokenizer,
+    BertModel,
+    GPT2Config,
+    GPT2LMHeadModel,
+    LlamaConfig,
+    LlamaForCausalLM,
+)
 
 import vnait
 from helpers import python
 from vnait import InputError, cli
+from vnait.pretrained.extend.decoder import LanguageModel
+from vnait.pretrained.extend.perplexity import Losses, Perplexities
 from vnait.pretrained.extend.report import Report
 from vnait.pretrained.extend.scoring import bm25, costs, ranked_first, similarities
 from vnait.pretrained.extend.tasks import GENERATED, NEEDLES, Result, Task, from_documents
-from vnait.pretrained.extend.variants import VARIANTS, variants_of
+from vnait.pretrained.extend.variants import DECODER_VARIANTS, VARIANTS, variants_of
 from vnait.shared.statistics import proportion
 
 TINY = Path(__file__).parent / "golden" / "format_7" / "tiny_bert"  # its table has 32 rows
@@ -285,3 +295,110 @@ def test_the_command_saves_a_folder_that_a_new_process_reads_alike(embedder, tmp
     again = np.load(tmp_path / "found.npy")
     short, cut = embedder.encode(["a dull film", "a warm and funny film " * 20])
     assert np.array_equal(again[0], short) and np.abs(again[1] - cut).max() > 1e-3
+
+
+def language_model(folder: Path, kind: str) -> str:
+    """A tiny random decoder of 64 places, with the tokenizer of the tiny BERT."""
+    tokenizer = AutoTokenizer.from_pretrained(TINY)
+    torch.manual_seed(0)
+    if kind == "llama":
+        sizes = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 16}
+        config = LlamaConfig(vocab_size=len(tokenizer), max_position_embeddings=64, **sizes)
+        LlamaForCausalLM(config).save_pretrained(folder)
+    else:
+        config = GPT2Config(vocab_size=len(tokenizer), n_positions=64, n_embd=16, n_layer=1, n_head=2)
+        GPT2LMHeadModel(config).save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return str(folder)
+
+
+NEWS = ["a warm and funny film", "the dull film was dull"] * 40
+
+
+def test_a_language_model_is_measured_by_what_reads_from_left_to_right(tmp_path):
+    folder, seen = language_model(tmp_path / "llama", "llama"), []
+    report = vnait.extend(folder, to=128, documents=NEWS, callback=lambda *status: seen.append(status))
+    unrotated = {"interpolated", "grouped"}
+    assert set(report.variants) == set(DECODER_VARIANTS) - unrotated
+    assert not report.left_out and len(seen) == len(report.rows) == 9
+    losses = {(row.variant, row.length): row.losses for row in report.rows}
+    assert losses["last", 64] == losses["last", 128]  # the same tokens, with the same tokens before them
+    assert losses["vnait-causal", 128] == pytest.approx(losses["unchanged", 128], abs=1e-5)
+    assert len({row for (_, length), row in losses.items() if length == 128}) >= 6
+    assert report.document()["recommended"] == report.advice.variant
+    assert "perplexity of the last 32 tokens of" in report.text()
+
+
+def test_variants_that_cannot_work_are_left_out_with_their_reason(tmp_path):
+    folder = language_model(tmp_path / "gpt2", "gpt2")
+    report = vnait.extend(folder, to=128, documents=NEWS)
+    assert set(report.left_out) == {"unchanged", "self-extended", "ntk", "yarn"}
+    assert "yarn is not for GPT2Model, which has a position table" in report.text()
+    assert report.variants == ("last", "bm25", "interpolated", "grouped", "log-n", "vnait-causal")
+
+
+def test_a_run_that_stops_loses_no_result_and_the_same_command_goes_on(tmp_path, monkeypatch, capsys):
+    folder = language_model(tmp_path / "llama", "llama")
+    (tmp_path / "news.csv").write_text("text\n" + "\n".join(NEWS) + "\n", encoding="utf-8")
+    command = ["extend", folder, str(tmp_path / "news.csv"), "--to", "128", "--variants", "last,ntk,yarn"]
+    command += ["--results", str(tmp_path / "results.jsonl"), "--quiet", "--json"]
+    losses = LanguageModel.losses
+
+    def stopping(model, variant, texts):
+        if variant == "yarn":
+            raise KeyboardInterrupt
+        return losses(model, variant, texts)
+
+    monkeypatch.setattr(LanguageModel, "losses", stopping)
+    with pytest.raises((KeyboardInterrupt, SystemExit)):
+        cli.main(command)
+    with (tmp_path / "results.jsonl").open("a", encoding="utf-8") as file:
+        file.write('{"key": "half')  # of a process that was killed while it wrote
+    asked: list[str] = []
+    monkeypatch.setattr(
+        LanguageModel,
+        "losses",
+        lambda model, variant, texts: asked.append(variant) or losses(model, variant, texts),
+    )
+    for wanted in (["yarn"], ["yarn"]):  # once in all
+        capsys.readouterr()
+        cli.main(command)
+        assert asked == wanted
+        assert len(json.loads(capsys.readouterr().out)["rows"]) == 4
+
+
+@pytest.mark.parametrize(
+    ("losses", "variant", "words"),
+    [
+        ({"last": [2.0, 2.2], "unchanged": [3.0, 3.1], "ntk": [2.1, 2.2]}, "last", "the best extension, ntk"),
+        ({"last": [2.0, 2.2], "unchanged": [3.0, 3.1], "ntk": [1.5, 1.6]}, "ntk", "against last"),
+    ],
+)
+def test_an_extension_of_a_language_model_is_recommended_if_it_is_better_beyond_chance(
+    losses, variant, words
+):
+    rows = tuple(Losses(name, 64, (*ends, *ends), 0.1, 1.0) for name, ends in losses.items())
+    report = Perplexities(model="one", limit=32, targets=16, texts=1, rows=rows, left_out={})
+    assert report.advice.variant == variant and words in report.advice.reason
+    assert report.summary().startswith(f"Take {variant} ({DECODER_VARIANTS[variant]}): perplexity")
+
+
+def test_an_extended_language_model_is_saved_and_read_by_the_auto_classes(tmp_path):
+    folder = language_model(tmp_path / "llama", "llama")
+    options = {"to": 128, "documents": NEWS, "variants": ("last",), "out": tmp_path / "long"}
+    assert vnait.extend(folder, **options).saved == (str(tmp_path / "long"), None)
+    vnait.extend(folder, **options, save="yarn")
+    model = AutoModelForCausalLM.from_pretrained(tmp_path / "long").eval()
+    assert model.model.vnait_longer.reading == "yarn"
+    with pytest.raises(InputError, match="a folder with other files in it"):
+        vnait.extend(folder, **options, save="ntk")
+    for wrong, words in (
+        ({"save": "last"}, "last is of the model as it is"),
+        ({"variants": ["nkt"]}, "Did you mean 'ntk'"),
+        ({"to": 64}, "to=64 is not past the limit"),
+        ({"documents": ["short"]}, "the documents have"),
+        ({"queries": ["a"]}, "a language model is compared on documents alone"),
+        ({"lengths": [20]}, "a length of 20 is not possible"),
+    ):
+        with pytest.raises(InputError, match=words):
+            vnait.extend(folder, **{"to": 128, "documents": NEWS, **wrong})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -190,6 +191,87 @@ def test_the_command(folder, data, tmp_path, capsys):
         assert message in capsys.readouterr().err
     again = TextClassifier.load(out)
     assert set(again.predict(["good film", "bad film"])) <= set(again.classes_)
+
+
+@pytest.fixture(scope="module")
+def decoder(tmp_path_factory, folder) -> Path:
+    """A tiny Llama with the tokenizer of the tiny BERT."""
+    path = tmp_path_factory.mktemp("pretrained") / "llama"
+    torch.manual_seed(0)
+    sizes = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 32}
+    config = transformers.LlamaConfig(vocab_size=len(WORDS) + 2, pad_token_id=0, **sizes)
+    transformers.LlamaForCausalLM(config).save_pretrained(path)
+    transformers.AutoTokenizer.from_pretrained(folder).save_pretrained(path)
+    return path
+
+
+def test_a_decoder_gets_the_causal_member_unless_a_method_is_named(decoder, folder, data, tmp_path, capsys):
+    command = ["train", str(data), "--base", str(decoder), "--out", str(tmp_path / "model"), "--steps", "2"]
+    main([*command, "--json"])
+    output = capsys.readouterr()
+    assert json.loads(output.out)["record"]["method"] == "vnait-causal"
+    assert "reads from left to right, so its method is vnait-causal" in output.err
+    assert Base.load(folder).default_method == "vnait"
+
+
+@pytest.mark.filterwarnings("ignore:.*gradient_checkpointing:FutureWarning")  # of peft itself
+@pytest.mark.parametrize(
+    ("kind", "method"), [("decoder", "vnait-causal"), ("decoder", "own"), ("folder", "vnait")]
+)
+def test_lora_saves_adapters_that_another_load_reads_alike(kind, method, request, data, tmp_path, capsys):
+    peft, base = pytest.importorskip("peft"), request.getfixturevalue(kind)
+    before = {path.name: path.read_bytes() for path in base.iterdir()}
+    command = ["train", str(data), "--base", str(base), "--out", str(tmp_path / "model"), "--steps", "40"]
+    main([*command, "--lora", "--learning-rate", "1e-2", "--method", method, "--quiet"])
+    assert {path.name: path.read_bytes() for path in base.iterdir()} == before
+    assert not list((tmp_path / "model" / "base").glob("*.safetensors"))
+    fitted = load(tmp_path / "model")
+    output = fitted.probabilities(TABLE.texts)
+    assert (output.argmax(-1) == [fitted.classes.index(label) for label in TABLE.labels]).mean() > 0.8
+    fitted.save(tmp_path / "again")
+    assert abs(load(tmp_path / "again").probabilities(TABLE.texts) - output).max() <= 1e-6
+    if method == "own":  # the adapters are as peft has them
+        plain = transformers.AutoModelForSequenceClassification.from_pretrained(base)
+        served = peft.PeftModel.from_pretrained(plain, tmp_path / "model" / "lora").eval()
+        ids = torch.tensor(fitted.ids(TABLE.texts[:1]))
+        assert served(ids).logits.softmax(-1)[0].tolist() == pytest.approx(output[0].tolist(), abs=1e-5)
+
+
+def test_adapters_of_a_changed_base_are_refused(folder, tmp_path):
+    pytest.importorskip("peft")
+    base = shutil.copytree(folder, tmp_path / "base")
+    fit(run(base, method="own", lora=True, steps=2), TABLE, Base.load(base)).save(tmp_path / "model")
+    (base / "notes.txt").write_text("changed")
+    with pytest.raises(InputError, match=r"are for the base .*, which is gone or has changed; put it there"):
+        load(tmp_path / "model")
+    with pytest.raises(InputError, match="lora is for a pretrained base"):
+        Run(lora=True)
+
+
+def test_a_killed_training_with_lora_goes_on_to_the_same_weights(decoder, tmp_path):
+    """Its checkpoint has the weights that learn, and no copy of the base."""
+    pytest.importorskip("peft")
+    settings, base = run(decoder, method="own", lora=True, steps=6, eval_every=2), Base.load(decoder)
+    whole = fit(settings, TABLE, base)
+
+    def stop(status):
+        if status.step == 5:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        fit(settings, TABLE, base, checkpoints=tmp_path / "states", callback=stop)
+    assert not list((tmp_path / "states").rglob("model.safetensors"))
+    resumed = fit(settings, TABLE, base, checkpoints=tmp_path / "states")
+    assert np.array_equal(resumed.probabilities(TABLE.texts), whole.probabilities(TABLE.texts))
+
+
+@pytest.mark.parametrize(("method", "reason"), [("vnait", "take a causal method, such as vnait-causal")])
+def test_a_method_that_cannot_work_is_refused_before_weights_are_loaded(decoder, method, reason, tmp_path):
+    for path in decoder.iterdir():
+        if path.suffix != ".safetensors":
+            (tmp_path / path.name).write_bytes(path.read_bytes())
+    with pytest.raises(InputError, match=reason):
+        fit(run(tmp_path, method=method), TABLE, Base.load(tmp_path))
 
 
 @pytest.fixture(scope="module")

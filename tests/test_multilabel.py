@@ -86,7 +86,7 @@ def test_cells_are_read_in_any_order_and_an_empty_one_is_no_label(tmp_path, capl
     with caplog.at_level(logging.WARNING, "vnait"):
         table = read(written(tmp_path / "some.csv", rows), task="multilabel")
     assert table.labels == ["x|y", "x|y", "", "", "X"] and table.dropped == 1
-    assert "the labels 'X', 'x' differ only in spaces, capitals or how a number is written" in caplog.text
+    assert "the labels 'x' (2), 'X' (1) differ only in spaces, capitals" in caplog.text
     assert summary(table, "words")["classes"] == {"x": 2, "y": 2, "X": 1}
     train, held = table.split(holdout=0.4, seed=0)
     assert sorted([*train, *held]) == list(range(5)) and len(table.shots(count=2, seed=0)) == 2

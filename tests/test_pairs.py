@@ -105,7 +105,7 @@ def test_rows_with_an_empty_side_are_dropped_and_counted(tmp_path, caplog):
     path.write_text("one,two,label\na b,c,x\n,d,y\ne, ,x\nf,g,y\n")
     table = read(path, text="one,two")
     assert len(table) == 2 and table.dropped == 2
-    assert "dropped 2 of 4 rows, of which a text is empty: rows 2, 3." in caplog.text
+    assert "dropped 2 of 4 rows, of which a text is empty: rows 3, 4." in caplog.text
 
 
 def test_a_column_whose_name_has_a_comma_is_one_column(tmp_path, caplog):

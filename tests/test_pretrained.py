@@ -607,6 +607,14 @@ def test_an_audit_names_the_sources_and_finds_no_other(family):
     assert all(source.path.endswith("vnait") == source.active for source in after.sources)
 
 
+@pytest.mark.parametrize(("warm_start", "active"), [("exact", True), (None, False)])
+def test_a_rotation_that_the_methods_places_drive_is_active(warm_start, active):
+    model = model_of("llama")
+    vnait.attach(model, "vnait-causal", warm_start=warm_start)
+    (rotation,) = [source for source in vnait.audit(model).sources if source.kind.startswith("rotation")]
+    assert rotation.active == active
+
+
 @pytest.mark.parametrize("family", ONE_SIDED)
 def test_one_layer_with_all_coordinates_at_zero_ignores_the_order(family):
     """The claim of `audit`, checked without it."""

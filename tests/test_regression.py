@@ -76,7 +76,7 @@ def test_numbers_are_read_and_split_without_classes(file):
 @pytest.mark.parametrize(
     ("label", "message"),
     [
-        ("4,5", "row 2: the column 'label' has '4,5', which is not a finite number"),
+        ("4,5", "row 3: the column 'label' has '4,5', which is not a finite number"),
         ("inf", "'inf', which is not a finite number"),
         ("many", "'many', which is not a finite number"),
     ],
@@ -338,5 +338,5 @@ def test_a_row_without_a_text_is_dropped_whatever_its_label(tmp_path):
     path.write_text("text,label\ngood,1\n,NA\nbad,2\n")
     assert read(str(path), task="regression").labels == ["1", "2"]
     path.write_text("text,label\ngood,1\nfine,NA\nbad,2\n")
-    with pytest.raises(InputError, match=r"row 2: .* has 'NA'.* leave the cell empty to drop the row"):
+    with pytest.raises(InputError, match=r"row 3: .* has 'NA'.* leave the cell empty to drop the row"):
         read(str(path), task="regression")

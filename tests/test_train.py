@@ -155,7 +155,7 @@ def test_training_leaves_the_record_of_its_run(table, words):
     assert record.data["name"] == "made.csv" and record.data["rows"] == 40 and record.data["test_rows"] == 12
     assert record.data["classes"] == ["neg", "pos"]
     names = {"accuracy", "macro_f1", "mcc"}
-    details = {"length_rows", "length_right", "confusion"}
+    details = {"length_rows", "length_right", "confusion", "right"}
     assert set(record.metrics) == names | {f"validation_{name}" for name in names} | details | {"ms_per_text"}
     assert sum(record.metrics["length_rows"]) == np.sum(record.metrics["confusion"]) == 12
     assert record.seconds > 0 and record.parameters > 0
@@ -360,7 +360,7 @@ def test_the_weights_do_not_depend_on_the_threads_of_the_process(table, words):
 
 
 def test_the_keys_of_records_from_before_the_setting_hold():
-    later = ("threads", "track", "holdout", "early_stopping", "class_weight")
+    later = ("threads", "track", "holdout", "early_stopping", "lora", "class_weight")
     former = {name for name in vars(Run()) if name not in later}
     assert set(Run().facts) == {*former, "refit"} and Run(threads=1, track="csv").facts == Run().facts
     assert Run(threads=2).facts == {**Run().facts, "threads": 2}

@@ -20,6 +20,7 @@ from vnait.cli.output import echo, prepare_streams
 from vnait.cli.shared import app
 from vnait.positions.plugins import call_plugins
 from vnait.shared.errors import InputError
+from vnait.shared.files import home
 
 __all__ = ["app", "main"]
 
@@ -35,8 +36,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line and leave with its exit code."""
     try:
         prepare_streams()
-        typed = shlex.join(["vnait", *(sys.argv[1:] if arguments is None else arguments)])
-        code = app(args=arguments, standalone_mode=False, obj=typed)  # typer catches Ctrl-C itself
+        words = _at_home(sys.argv[1:] if arguments is None else arguments)
+        typed = shlex.join(["vnait", *words])
+        code = app(args=words, standalone_mode=False, obj=typed)  # typer catches Ctrl-C itself
         sys.stdout.flush()  # while a closed pipe can still be caught
     except (typer.Abort, KeyboardInterrupt):
         code = STOPPED
@@ -66,6 +68,20 @@ def _read_enough() -> NoReturn:
     with suppress(OSError, ValueError):  # a stream in memory has no number
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # for what Python flushes at its end
     sys.exit(0)
+
+
+def _at_home(arguments: Sequence[str]) -> list[str]:
+    """The arguments, with the home folder for ~ where a shell leaves it: --out=~/model, or --out '~/model'.
+
+    >>> _at_home(["explain", "model", "~/ is a text"])
+    ['explain', 'model', '~/ is a text']
+    """
+    words: list[str] = []
+    for word, before in zip(arguments, ["", *arguments], strict=False):
+        option, mark, value = word.partition("=") if word.startswith("--") else ("", "", word)
+        path = value.startswith("~/") and (mark or before.startswith("--"))
+        words.append(f"{option}{mark}{home(value)}" if path else word)
+    return words
 
 
 def _said(error: object, code: int) -> int:

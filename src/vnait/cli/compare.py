@@ -30,6 +30,13 @@ TRAINED_WITH = {  # options that `vnait train` has, too, with its defaults
     "test": None,
     "sep": None,
     "encoding": None,
+    "sheet": None,
+    "header": None,
+    "no_header": False,
+    "decimal": ".",
+    "merge_labels": False,
+    "drop_contradicting": False,
+    "min_class": 2,
     "vectors": None,
     "vector_words": None,
     "tokenization": "words",
@@ -84,19 +91,19 @@ Unlabelled = Annotated[
 
 
 @shared.app.command("compare")
+@shared.options_of(shared.FileOptions, shared.LabelOptions)
 def compare_command(
     context: typer.Context,
     data: shared.Data = DEFAULT_DATA,
     *,
     text: shared.Text = "text",
     label: shared.Label = "label",
-    group: shared.Group = None,
     task: shared.Task = "classification",
     test: Annotated[
         str | None, typer.Option(help="A file of test rows. Default: 30 % held out by each seed.")
     ] = None,
-    sep: shared.Separator = None,
-    encoding: shared.Encoding = None,
+    files: shared.FileOptions,
+    labels: shared.LabelOptions,
     methods: Methods = None,
     shots: Annotated[str, typer.Option(help="Rows per class to learn from, with commas, or all.")] = "all",
     seeds: Annotated[int, typer.Option(min=1, help="How many seeds.")] = 5,
@@ -127,7 +134,7 @@ def compare_command(
     run = Run(
         **{name: context.params[name] for name in SETTINGS}, class_weight=shared.class_weight_of(class_weight)
     )
-    table, tests = shared.read_with_tests(data, test, text, label, sep, encoding, task, group)
+    table, tests = shared.read_with_tests(data, test, text, label, files, labels, task)
     from vnait.comparison.compare import DEFAULT_METHODS, compare  # torch, once the table is read
 
     with shared.progress(quiet, "comparing") as move:
@@ -158,7 +165,7 @@ def _next(best: str, options: Mapping[str, object]) -> str:
     words = ["vnait", "train", str(options["data"]), "--method", method]
     for name, default in TRAINED_WITH.items():
         if name not in unused and options[name] not in (None, default):
-            words += [f"--{name.replace('_', '-')}", str(options[name])]
+            words += [f"--{name.replace('_', '-')}"] + [str(options[name])] * (options[name] is not True)
     return shlex.join([*words, "--out", "model"])
 
 

@@ -13,14 +13,15 @@ UNDEFINED = {CLASSIFICATION: ("mcc",), REGRESSION: ("pearson", "spearman")}  # s
 
 
 @shared.app.command("evaluate")
+@shared.options_of(shared.FileOptions)
 def evaluate_command(
     model: shared.ModelFolder,
     data: shared.Data,
     *,
     text: shared.Text = "text",
     label: shared.Label = "label",
-    sep: shared.Separator = None,
-    encoding: shared.Encoding = None,
+    files: shared.FileOptions,
+    merge_labels: shared.MergeLabels = False,
     threshold: Annotated[
         float | None,
         typer.Option(
@@ -37,7 +38,16 @@ def evaluate_command(
     from vnait.train.predict import evaluate, load
 
     fitted = load(model)
-    table = shared.read_table(data, text, label, sep, encoding, fitted.task, of_tests=True)
+    table = shared.read_table(
+        data,
+        text,
+        label,
+        files,
+        task=fitted.task,
+        of_tests=True,
+        merge_labels=merge_labels,
+        known=fitted.classes,
+    )
     metrics = evaluate(fitted, table, threshold=threshold)
     if as_json:
         shared.print_json({"model": str(model), "data": data, "rows": len(table), "metrics": metrics})

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 
 @shared.app.command("explain")
+@shared.options_of(shared.FileOptions)
 def explain_command(
     model: shared.ModelFolder,
     text: Annotated[str, typer.Argument(help="One text.")],
@@ -37,8 +38,7 @@ def explain_command(
     column: shared.Text = "text",
     labels: shared.Label = "label",
     group: shared.Group = None,
-    sep: shared.Separator = None,
-    encoding: shared.Encoding = None,
+    layout: shared.FileOptions,
     out: Annotated[
         Path | None, typer.Option(help="A .png, .svg, .pdf or .html file. Default: only printed.")
     ] = None,
@@ -74,7 +74,7 @@ def explain_command(
         return
     explanation = explain(fitted, text, label=label)
     if control is not None:
-        table = shared.read_table(control, column, labels, sep, encoding, group=group)
+        table = shared.read_table(control, column, labels, layout, group=group)
         explanation = _beside_control(explanation, fitted, text, table)
     _show(explanation, files, as_json)
 

@@ -11,17 +11,41 @@ from vnait.shared.errors import InputError
 
 Documents = Annotated[
     str | None,
-    typer.Argument(help="Your own documents, a file as for compare. Default: generated texts alone."),
+    typer.Argument(
+        help="Your own documents, a file as for compare. Default: generated texts alone; of a language model "
+        "news."
+    ),
 ]
 Limit = Annotated[
     int | None,
-    typer.Option(help="Texts up to this many tokens are embedded unchanged. Default: the model's limit."),
+    typer.Option(help="Texts up to this many tokens are read unchanged. Default: the model's limit."),
 ]
+Model = Annotated[
+    str,
+    typer.Argument(
+        help="A folder or name that sentence-transformers loads, or the folder or GGUF file of a "
+        "language model."
+    ),
+]
+Texts = Annotated[
+    int | None,
+    typer.Option(help="Texts per task and length, 2 to 30. Default: 20; of a language model 4."),
+]
+Results = Annotated[
+    Path | None,
+    typer.Option(
+        help="A file for each result at once, from which the same command goes on. Default: in "
+        "runs/extend, by the model's name."
+    ),
+]
+Out = Annotated[Path | None, typer.Option(help="A folder for the extended model. Default: only compared.")]
+Save = Annotated[str | None, typer.Option(help="The variant to save. Default: the recommended one.")]
 
 
 @shared.app.command("extend")
+@shared.options_of(shared.FileOptions)
 def extend_command(
-    model: Annotated[str, typer.Argument(help="A folder or name that sentence-transformers loads.")],
+    model: Model,
     data: Documents = None,
     *,
     to: Annotated[int, typer.Option(help="The longest text, in tokens.")] = 4096,
@@ -40,21 +64,20 @@ def extend_command(
     lengths: Annotated[
         str, typer.Option(help="Lengths of generated texts, in tokens. Default: 256, 512 and so on.")
     ] = "",
-    texts: Annotated[int, typer.Option(help="Generated texts per task and length, 2 to 30.")] = 20,
-    out: Annotated[
-        Path | None, typer.Option(help="A folder for the extended model. Default: only compared.")
-    ] = None,
-    save: Annotated[
-        str | None, typer.Option(help="The variant to save. Default: the recommended one.")
-    ] = None,
-    sep: shared.Separator = None,
-    encoding: shared.Encoding = None,
+    texts: Texts = None,
+    results: Results = None,
+    out: Out = None,
+    save: Save = None,
+    files: shared.FileOptions,
     as_json: shared.AsJson = False,
     quiet: shared.Quiet = False,
 ) -> None:
-    """Compare methods for texts longer than an embedder's limit, and save one."""
+    """Compare methods for texts longer than an embedder's or a language model's limit, and save one.
+
+    The same command goes on after the last finished result.
+    """
     shared.set_up_logging(quiet)
-    documents = _documents(data, text, query, label, sep, encoding)
+    documents = _documents(model, data, text, query, label, files)
     numbers = _lengths(lengths)
     if save is not None and out is None:
         raise InputError(f"--save {save} needs a folder; give --out, too.")
@@ -69,6 +92,7 @@ def extend_command(
             tasks=() if tasks == "none" else shared.listed(tasks),
             lengths=numbers,
             texts=texts,
+            results=results or Path("runs") / "extend" / f"{Path(model).name}.jsonl",
             out=out,
             save=save,
             callback=move,
@@ -88,10 +112,15 @@ def _lengths(lengths: str) -> tuple[int, ...]:
 
 
 def _documents(
-    data: str | None, text: str, query: str | None, label: str, sep: str | None, encoding: str | None
+    model: str,
+    data: str | None,
+    text: str,
+    query: str | None,
+    label: str,
+    files: shared.FileOptions,
 ) -> dict[str, list[str]]:
-    """The user's documents with their queries, or with their labels if no column of queries is named; empty
-    without a file.
+    """The user's documents with their queries, or with their labels if no column of queries is named; alone
+    for a language model; empty without a file.
     """
     if data is None:
         options = {"--text": text != "text", "--query": query, "--label": label != "label"}
@@ -99,9 +128,11 @@ def _documents(
             raise InputError(f"{column} names a column, and there is no file; give one after the model.")
         return {}
     if query is None:
-        table = shared.read_table(data, text, label, sep, encoding)
+        from vnait.pretrained.extend.decoder import is_language_model
+
+        if is_language_model(model):
+            return {"documents": shared.read_table(data, text, None, files).texts}
+        table = shared.read_table(data, text, label, files)
         return {"documents": table.texts, "labels": table.labels or []}
     columns = {"documents": text, "queries": query}
-    return {
-        name: shared.read_table(data, column, None, sep, encoding).texts for name, column in columns.items()
-    }
+    return {name: shared.read_table(data, column, None, files).texts for name, column in columns.items()}

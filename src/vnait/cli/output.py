@@ -9,10 +9,14 @@ import json
 import os
 import sys
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
+from pathlib import Path
 from typing import Any, TextIO
 
-from vnait.shared.errors import InputError
+from vnait.shared.errors import InputError, extra
 from vnait.shared.escaping import json_text, safe
+
+EXCEL_ROWS, EXCEL_LETTERS = 1_048_576, 32_767  # of a sheet, and of a cell, at most
 
 
 def echo(words: object = "", *, file: TextIO | None = None, end: str = "\n", flush: bool = False) -> None:
@@ -36,10 +40,50 @@ def print_rows(names: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
     print("\n  ]\n}")
 
 
-def write_csv(file: TextIO, names: Sequence[str], rows: Iterable[Sequence[Any]]) -> int:
+WRITTEN = ".csv", ".txt", ".tsv", ".xlsx"  # endings of tables that are written
+
+
+def write_table(path: Path, names: Sequence[str], rows: Iterable[Sequence[Any]]) -> int:
+    """Write rows with a header, as the file's ending has it: .xlsx, .tsv, else CSV; returns how many."""
+    ending = path.suffix.lower()
+    if ending == ".xlsx":
+        return _write_excel(path, names, rows)
+    with path.open("w", encoding="utf-8", newline="") as file:
+        return write_csv(file, names, rows, "\t" if ending == ".tsv" else ",")
+
+
+def _write_excel(path: Path, names: Sequence[str], rows: Iterable[Sequence[Any]]) -> int:
+    """Write one sheet. InputError if a sheet can't have so many rows, or so long a text."""
+    with extra("excel"):
+        from openpyxl import Workbook
+        from openpyxl.cell.cell import ILLEGAL_CHARACTERS_RE, WriteOnlyCell
+    book = Workbook(write_only=True)
+    sheet = book.create_sheet("vnait")
+    count = -1
+    for count, row in enumerate(chain([names], rows)):
+        if count == EXCEL_ROWS:
+            raise InputError(f"a sheet of Excel has {EXCEL_ROWS:,} rows at most; write a .csv file.")
+        if any(isinstance(cell, str) and len(cell) > EXCEL_LETTERS for cell in row):
+            raise InputError(
+                f"row {count + 1} has a text of more than {EXCEL_LETTERS:,} characters, the most that a cell "
+                "of Excel has; write a .csv file."
+            )
+        cells = [
+            WriteOnlyCell(sheet, ILLEGAL_CHARACTERS_RE.sub("\ufffd", cell) if isinstance(cell, str) else cell)
+            for cell in row
+        ]
+        for cell in cells:
+            if cell.data_type == "f":  # a text that begins with =
+                cell.data_type = "s"
+        sheet.append(cells)
+    book.save(path)
+    return count
+
+
+def write_csv(file: TextIO, names: Sequence[str], rows: Iterable[Sequence[Any]], separator: str = ",") -> int:
     """Write rows as CSV with a header; returns how many they are."""
-    writer = csv.writer(file, lineterminator="\n")
-    quoted = csv.writer(file, lineterminator="\n", quoting=csv.QUOTE_ALL)
+    writer = csv.writer(file, lineterminator="\n", delimiter=separator)
+    quoted = csv.writer(file, lineterminator="\n", delimiter=separator, quoting=csv.QUOTE_ALL)
     writer.writerow(names)
     count = 0
     for row in rows:

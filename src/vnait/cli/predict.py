@@ -12,18 +12,18 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from vnait.cli.output import check_letters, echo, print_rows, write_csv
+from vnait.cli.output import WRITTEN, check_letters, echo, print_rows, write_csv, write_table
 from vnait.cli.shared import (
     ENDINGS,
     AsJson,
-    Encoding,
+    FileOptions,
     ModelFolder,
     Quiet,
-    Separator,
     Text,
     app,
     check_folder,
     listed,
+    options_of,
     set_up_logging,
 )
 from vnait.data.tasks import OTHERWISE
@@ -31,6 +31,7 @@ from vnait.shared.errors import InputError
 
 if TYPE_CHECKING:
     from vnait.data.columns import Texts
+    from vnait.data.layout import Layout
     from vnait.train.linear import LinearClassifier
     from vnait.train.predict import Fitted
 
@@ -49,6 +50,7 @@ Otherwise = Annotated[str, typer.Option("--otherwise", help="The label of texts 
 
 
 @app.command("predict")
+@options_of(FileOptions)
 def predict_command(
     context: typer.Context,
     model: ModelFolder,
@@ -61,18 +63,19 @@ def predict_command(
     ],
     *,
     text: Text = "text",
-    sep: Separator = None,
-    encoding: Encoding = None,
+    files: FileOptions,
     keep: Annotated[
         str,
         typer.Option(
-            help="Other columns to write as well, with commas, such as id; label becomes label_given. "
-            "Default: none."
+            help="Other columns to write as well, with commas, such as id, or all; label becomes "
+            "label_given. Default: none."
         ),
     ] = "",
     threshold: Least = None,
     otherwise: Otherwise = OTHERWISE,
-    out: Annotated[Path | None, typer.Option(help="A CSV file. Default: standard output.")] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="A .csv, .tsv or .xlsx file. Default: standard output.")
+    ] = None,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
@@ -86,9 +89,9 @@ def predict_command(
     if data == "-":
         if keep:
             raise _not_a_table(keep, data)
-        fitted, texts = _of_lines(context, model, encoding)
+        fitted, texts = _of_lines(context, model, files.encoding)
     else:
-        fitted, texts = _of_file(model, data, text, keep, sep, encoding)
+        fitted, texts = _of_file(model, data, text, keep, files.layout)
     from vnait.data.tasks import TAGGING
     from vnait.shared.files import atomic_file
     from vnait.train.predict import Threshold, table_of
@@ -96,15 +99,16 @@ def predict_command(
     least = None if threshold is None else Threshold(least=threshold, otherwise=otherwise)
     names, rows = table_of(fitted, text, texts, least)
     if keep:
-        names, rows = _beside(data, listed(keep), sep, encoding, names, rows, fitted.task == TAGGING)
+        columns = _kept(data, keep, names, files.layout)
+        names, rows = _beside(data, columns, files.layout, names, rows, fitted.task == TAGGING)
     if as_json:
         print_rows(names, rows)
     elif out is None:
         check_letters(chain(names, texts()))
         write_csv(sys.stdout, names, rows)
     else:
-        with atomic_file(out) as draft, draft.open("w", encoding="utf-8", newline="") as file:
-            count = write_csv(file, names, rows)
+        with atomic_file(out) as draft:
+            count = write_table(draft, names, rows)
         echo(f"{count} rows: {out}")
     _log_coverage(fitted, texts)
 
@@ -120,8 +124,10 @@ def _log_coverage(fitted: Model, texts: Texts) -> None:
 def _check_out(out: Path, data: str) -> None:
     if out.exists() and Path(data).exists() and out.samefile(data):
         raise InputError(f"--out {out} is the file that is read, and would be lost; choose a new name.")
-    if (ending := out.suffix.lower()) in ENDINGS and ending not in (".csv", ".txt"):
-        raise InputError(f"--out {out}: a CSV file is written; let its name end in .csv, or use --json.")
+    if (ending := out.suffix.lower()) in ENDINGS and ending not in WRITTEN:
+        raise InputError(
+            f"--out {out}: let its name end in {', '.join(WRITTEN)}, which can be written, or use --json."
+        )
 
 
 def _not_a_table(keep: str, data: str) -> InputError:
@@ -139,15 +145,13 @@ def _of_lines(context: typer.Context, model: Path, encoding: str | None) -> tupl
     return fitted, texts
 
 
-def _of_file(
-    model: Path, data: str, text: str, keep: str, sep: str | None, encoding: str | None
-) -> tuple[Model, Texts]:
+def _of_file(model: Path, data: str, text: str, keep: str, layout: Layout) -> tuple[Model, Texts]:
     """The model, and the texts of a file; a table is checked first, as in `_of_lines`."""
     from vnait.data.formats import is_table
     from vnait.data.tables import stream
     from vnait.data.tasks import TAGGING
 
-    read = partial(stream, data, text=text, sep=sep, encoding=encoding)
+    read = partial(stream, data, text=text, **layout)
     if is_table(data):
         texts = read()
         return _load(model), texts
@@ -164,11 +168,28 @@ def _load(model: Path) -> Model:
     return load(model)
 
 
+def _kept(data: str, keep: str, names: Sequence[str], layout: Layout) -> Sequence[str]:
+    """The columns to write as well; all but those that the answers repeat, and the text itself."""
+    if keep != "all":
+        return listed(keep)
+    from vnait.data.columns import all_columns
+    from vnait.data.decoding import same
+
+    columns = all_columns(data, **layout)
+    if "all" in columns:
+        return ["all"]
+    written = [same(name) for name in names if not _is_answer(name)]
+    return [name for name in columns if name and same(name) not in written]
+
+
+def _is_answer(name: str) -> bool:
+    return name == "label" or name.startswith("probability_")
+
+
 def _beside(
     data: str,
     keep: Sequence[str],
-    sep: str | None,
-    encoding: str | None,
+    layout: Layout,
     names: list[str],
     rows: Iterator[list[object]],
     tags: bool,
@@ -177,11 +198,11 @@ def _beside(
     from vnait.data.columns import column
     from vnait.data.decoding import same
 
-    answers = [name for name in names if name == "label" or name.startswith("probability_")]
+    answers = list(filter(_is_answer, names))
     others = [same(name) for name in names if name not in answers]
     if again := next((name for name in keep if same(name) in others), None):
         raise InputError(f"--keep {again}: the table has such a column already; leave it out.")
-    columns = [column(data, name, sep=sep, encoding=encoding) for name in keep]
+    columns = [column(data, name, **layout) for name in keep]
     for cells in columns:  # so that what is wrong with one is found before anything is written
         deque(cells(), maxlen=0)
     extras = zip(*(cells() for cells in columns), strict=True)

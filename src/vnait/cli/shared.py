@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import inspect
 import logging
 import os
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import asdict, dataclass, fields
+from functools import partial, wraps
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar, cast, get_type_hints
 
 import typer
 
 from vnait.cli.output import echo, json_of
+from vnait.data.layout import Layout
 from vnait.positions import plugins
 from vnait.shared import files
 from vnait.shared.errors import InputError
@@ -66,26 +70,20 @@ def root(
 Data = Annotated[
     str,
     typer.Argument(
-        help="A CSV, TSV, JSONL, Parquet or .xlsx file, hf:NAME, builtin:splice or builtin:polarity. "
+        help="A CSV, TSV, JSONL, Parquet, .xlsx, .xls or .ods file, a folder of texts by class, hf:NAME, "
+        "builtin:splice or builtin:polarity. "
         "For tagging: CoNLL-U, or a word and its tag per line."
     ),
 ]
-Separator = Annotated[
-    str | None,
-    typer.Option("--sep", help="What separates the fields: , ; | or tab. Default: found in the file."),
+Text = Annotated[
+    str, typer.Option("--text", help="The column of texts; title+body joins columns, a,b are pairs.")
 ]
-Encoding = Annotated[
-    str | None,
-    typer.Option(
-        "--encoding", help="Encoding of the file, such as cp1252. Default: by its mark, else UTF-8."
-    ),
-]
-Text = Annotated[str, typer.Option("--text", help="The column of texts, or two for pairs: a,b.")]
 Label = Annotated[
     str,
     typer.Option(
         "--label",
-        help="The column of labels. For tagging: a column by its name or number. Default: UPOS, or the last.",
+        help="The column of labels; a,b,c: columns of 0 and 1. For tagging: a column by its name or number. "
+        "Default: UPOS, or the last.",
     ),
 ]
 Group = Annotated[
@@ -95,6 +93,99 @@ Group = Annotated[
         help="A column of what rows belong to, such as an author: no split divides a group. Default: none.",
     ),
 ]
+MergeLabels = Annotated[
+    bool,
+    typer.Option("--merge-labels", help="Labels that look alike, such as Good and 'good ', are one class."),
+]
+
+
+@dataclass(frozen=True)
+class FileOptions:
+    """How a file is laid out, as options of a command."""
+
+    sep: Annotated[
+        str | None,
+        typer.Option(help="What separates the fields: , ; | or tab. Default: found in the file."),
+    ] = None
+    encoding: Annotated[
+        str | None,
+        typer.Option(help="Encoding of the file, such as cp1252. Default: by its mark, else UTF-8."),
+    ] = None
+    sheet: Annotated[
+        str | None, typer.Option(help="The sheet of a workbook. Default: the first that is not hidden.")
+    ] = None
+    header: Annotated[
+        int | None, typer.Option(min=1, help="The row of the column names. Default: the first row.")
+    ] = None
+    no_header: Annotated[
+        bool, typer.Option("--no-header", help="The file has no column names; --text 2 is its second column.")
+    ] = False
+    decimal: Annotated[str, typer.Option(help="The decimal mark of labels that are numbers.")] = "."
+
+    @property
+    def layout(self) -> Layout:
+        """As `vnait.data.read` takes it."""
+        if self.no_header and self.header is not None:
+            raise InputError(f"--no-header and --header {self.header} exclude each other; give one of them.")
+        header = 0 if self.no_header else self.header
+        return Layout(
+            sep=self.sep, encoding=self.encoding, sheet=self.sheet, header=header, decimal=self.decimal
+        )
+
+
+@dataclass(frozen=True)
+class LabelOptions:
+    """What becomes of doubtful labels, and what rows belong to, as options of a command."""
+
+    group: Group = None
+    merge_labels: MergeLabels = False
+    drop_contradicting: Annotated[
+        bool,
+        typer.Option("--drop-contradicting", help="Leave out rows whose text has another label elsewhere."),
+    ] = False
+    min_class: Annotated[int, typer.Option(min=1, help="Leave out classes with fewer rows.")] = 2
+
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+
+def options_of(*groups: type[Any]) -> Callable[[Command], Command]:
+    """A command whose parameters of these dataclasses are an option per field."""
+
+    def decorate(command: Command) -> Command:
+        signature = inspect.signature(command, eval_str=True)
+        members = {
+            name: fields(parameter.annotation)
+            for name, parameter in signature.parameters.items()
+            if parameter.annotation in groups
+        }
+        parameters: list[inspect.Parameter] = []
+        for name, parameter in signature.parameters.items():
+            if name not in members:
+                parameters.append(parameter)
+                continue
+            hints = get_type_hints(parameter.annotation, include_extras=True)
+            parameters += [
+                inspect.Parameter(
+                    field.name, parameter.kind, default=field.default, annotation=hints[field.name]
+                )
+                for field in members[name]
+            ]
+
+        @wraps(command)
+        def expanded(*arguments: Any, **options: Any) -> Any:
+            for name, group in members.items():
+                values = {field.name: options.pop(field.name) for field in group}
+                options[name] = signature.parameters[name].annotation(**values)
+            return command(*arguments, **options)
+
+        expanded.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
+        expanded.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+        return cast(Command, expanded)
+
+    return decorate
+
+
 Task = Annotated[
     str,
     typer.Option(
@@ -152,33 +243,14 @@ class _Safe(logging.Formatter):
         return safe(super().format(record))
 
 
-def read_table(
-    source: str,
-    text: str,
-    label: str | None,
-    sep: str | None,
-    encoding: str | None,
-    task: str = "classification",
-    *,
-    of_tests: bool = False,
-    group: str | None = None,
-) -> Table:
-    """The table of a source; no label: its texts alone.
+def read_table(source: str, text: str, label: str | None, files: FileOptions, **options: Any) -> Table:
+    """The table of a source, with these options of `vnait.data.read`; no label: its texts alone.
 
     Neither torch nor anything else that is slow is loaded for it.
     """
     from vnait.data.tables import read
 
-    return read(
-        source,
-        text=text,
-        label=label,
-        sep=sep,
-        encoding=encoding,
-        task=task,
-        of_tests=of_tests,
-        group=group,
-    )
+    return read(source, text=text, label=label, **files.layout, **options)
 
 
 def read_with_tests(
@@ -186,16 +258,18 @@ def read_with_tests(
     test: str | None,
     text: str,
     label: str,
-    sep: str | None,
-    encoding: str | None,
+    files: FileOptions,
+    labels: LabelOptions,
     task: str,
     group: str | None = None,
 ) -> tuple[Table, Table | None]:
     """The table of a source, and that of a file of test rows, whose columns have the same names."""
-    table = read_table(source, text, label, sep, encoding, task, group=group)
+    read = partial(read_table, text=text, label=label, files=files, task=task)
+    table = read(source, **asdict(labels))
     if test is None:
         return table, None
-    return table, read_table(test, text, label, sep, encoding, task, of_tests=True, group=group)
+    known = () if task == "regression" else set(table.single_labels)
+    return table, read(test, of_tests=True, **asdict(labels), known=known)
 
 
 def check_folder(folder: Path, whose: str = "`vnait train` or `vnait compare` saved a model in") -> None:
@@ -231,6 +305,7 @@ ENDINGS = (
     ".bz2",
     ".xz",
     ".zip",
+    ".zst",
     ".csv",
     ".tsv",
     ".txt",
@@ -238,6 +313,9 @@ ENDINGS = (
     ".jsonl",
     ".parquet",
     ".xlsx",
+    ".xlsm",
+    ".xls",
+    ".ods",
     ".conllu",
     ".conll",
 )

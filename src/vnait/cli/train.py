@@ -26,20 +26,21 @@ if TYPE_CHECKING:
     from vnait.train.predict import Fitted
 
 
-FOR_TRANSFORMERS = ("steps", "holdout", "learning_rate", "smoothness", "boundary", "track", "tune_vectors")
-
-
-SETTINGS = (  # options that are fields of `Run` as they are
-    "method",
-    "base",
-    "seed",
+FOR_TRANSFORMERS = (
+    "lora",
     "steps",
     "holdout",
-    "max_length",
     "learning_rate",
-    "tune_vectors",
-    "threads",
+    "smoothness",
+    "boundary",
     "track",
+    "tune_vectors",
+)
+
+
+OF_RUN = (  # options that are settings of the run as they are
+    *("base", "lora", "seed", "steps", "holdout", "max_length", "learning_rate", "tune_vectors"),
+    *("threads", "track"),
 )
 
 
@@ -65,6 +66,7 @@ Boundary = Annotated[
 
 
 @shared.app.command("train")
+@shared.options_of(shared.FileOptions, shared.LabelOptions)
 def train_command(
     context: typer.Context,
     data: shared.Data,
@@ -72,13 +74,13 @@ def train_command(
     out: Annotated[Path, typer.Option(help="The model's folder.")],
     method: Annotated[str, shared.setting("method")] = Run.method,
     base: Annotated[str | None, shared.setting("base")] = Run.base,
+    lora: Annotated[bool, shared.setting("lora")] = Run.lora,
     text: shared.Text = "text",
     label: shared.Label = "label",
-    group: shared.Group = None,
     task: shared.Task = "classification",
     test: Annotated[str | None, typer.Option(help="A file of test rows. Default: no test scores.")] = None,
-    sep: shared.Separator = None,
-    encoding: shared.Encoding = None,
+    files: shared.FileOptions,
+    labels: shared.LabelOptions,
     seed: Annotated[int, shared.setting("seed")] = Run.seed,
     vectors: shared.VectorFile = None,
     vector_words: shared.VectorWords = None,
@@ -104,14 +106,15 @@ def train_command(
     _check_name(out)
     words = Words(vectors=vectors, vector_words=vector_words, tokenization=tokenization)
     weights = shared.class_weight_of(class_weight)
-    read = partial(shared.read_with_tests, data, test, text, label, sep, encoding, task, group)
+    read = partial(shared.read_with_tests, data, test, text, label, files, labels, task)
     if method in SIMPLE_OF.get(task, ()) or (base is not None and method == FROZEN):
         _check_simple(method, context.params)
         with shared.progress(quiet, f"training {method}"):
             simple = _simple(method, base, *read(), out, words, Run(seed=seed, class_weight=weights))
         _show(simple, out, as_json)
         return
-    run = Run(**{name: context.params[name] for name in SETTINGS}, class_weight=weights)
+    options = {name: context.params[name] for name in OF_RUN}
+    run = Run(method=_method_for(context, base, method), class_weight=weights, **options)
     penalties = _penalties(run, smoothness, boundary)
     from vnait.shared.processes import is_first, once_per_node  # torch, once the settings are checked
 
@@ -120,6 +123,16 @@ def train_command(
     fitted = _trained(ready, penalties, out, about, quiet=quiet)
     if fitted is not None:
         _show(fitted, out, as_json)
+
+
+def _method_for(context: typer.Context, base: str | None, method: str) -> str:
+    """The method; to a base that reads from left to right, if none was named, the causal one."""
+    source = context.get_parameter_source("method")
+    if base is None or source is None or source.name != "DEFAULT":
+        return method
+    from vnait.train.base import Base
+
+    return Base.load(base).default_method
 
 
 def _check_simple(method: str, options: Mapping[str, object]) -> None:

@@ -13,13 +13,13 @@ shared.app.add_typer(vectors_app, name="vectors")
 
 
 @vectors_app.command("train")
+@shared.options_of(shared.FileOptions)
 def vectors_train_command(
     data: shared.Data,
     *,
     out: Annotated[Path, typer.Option(help="A .bin, .txt, .vec or .kv file.")],
     text: shared.Text = "text",
-    sep: shared.Separator = None,
-    encoding: shared.Encoding = None,
+    files: shared.FileOptions,
     dim: Annotated[int, typer.Option(min=1, help="Width of the vectors.")] = 96,
     epochs: Annotated[int, typer.Option(min=1, help="How often every text is read.")] = 20,
     min_count: Annotated[int, typer.Option(min=1, help="Rarer words are left out.")] = 2,
@@ -32,7 +32,7 @@ def vectors_train_command(
     from vnait import data as texts
     from vnait.data import vectors
 
-    table = shared.read_table(data, text, None, sep, encoding)
+    table = shared.read_table(data, text, None, files)
     sentences = texts.words(table.texts, tokens)
     learned = vectors.train(sentences, dim=dim, epochs=epochs, min_count=min_count, seed=seed)
     vectors.save(learned, out)

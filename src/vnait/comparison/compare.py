@@ -26,7 +26,7 @@ from vnait.results.advice import advice
 from vnait.results.record import Record
 from vnait.results.results import ALL, Results, Shots, by_size
 from vnait.shared.errors import InputError
-from vnait.shared.files import atomic_file, locked
+from vnait.shared.files import atomic_file, home, locked
 from vnait.shared.processes import one_thread
 from vnait.shared.quiet import logger_at
 from vnait.train import fitting as train
@@ -124,9 +124,6 @@ def compare(
     out: str | Path = "runs/compare",
     text: str = "text",
     label: str = "label",
-    sep: str | None = None,
-    encoding: str | None = None,
-    group: str | None = None,
     task: str = CLASSIFICATION,
     vectors: str | None = None,
     vector_words: int | None = None,
@@ -140,14 +137,15 @@ def compare(
     backend: str = "local",
     callback: Callback = lambda done, total, record: None,
     command: str | None = None,
+    **reading: Any,
 ) -> Comparison:
     """Compare positional methods and simple models on a labelled file; save the best model in `out`/model.
 
     data        a file, such as reviews.csv; "hf:NAME"; "builtin:splice"; or a `Table`
     methods     names of `METHODS`, with "base:" before them those attached to `base`
     text, label     the columns of `data` and `test`; text="a,b" for pairs
-    sep, encoding   of these files, as in `vnait.data.read`; None: found in the file
-    group       a column of what rows belong to, such as their authors; no split divides a group
+    reading     of these files, as in `vnait.data.read`: sep, encoding, sheet, header, decimal, merge_labels,
+                drop_contradicting, min_class, group
     vectors     a file of semantic vectors; None: Word2Vec is trained on the training texts
     vector_words    first words of that file that the models know, beside those of the training
                 texts; None: 50,000
@@ -175,9 +173,7 @@ def compare(
     """
     command = command or call(compare, locals())  # first, while the locals are the arguments
     _check_lists(methods=methods, shots=shots)
-    columns: dict[str, Any] = {
-        **{"text": text, "label": label, "sep": sep, "encoding": encoding, "task": task, "group": group}
-    }
+    columns: dict[str, Any] = {"text": text, "label": label, "task": task, "min_class": 2, **reading}
     plan = Plan(
         table=_labelled(data, **columns),
         test=None if test is None else _labelled(test, **columns, of_tests=True),
@@ -193,7 +189,7 @@ def compare(
     )
     reference = _reference(plan, reference)
     repeats = _check_rows(plan)
-    out = Path(out)
+    out = Path(home(out))
     with locked(out):
         check_replaceable(out / "model")
         _warn_of_others(plan, out)

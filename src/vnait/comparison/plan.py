@@ -9,7 +9,7 @@ from itertools import chain, repeat
 from typing import Any
 
 from vnait.data import Table
-from vnait.data.labels import labels_in
+from vnait.data.labels import labels_in, ordered
 from vnait.data.pairs import are_pairs
 from vnait.data.sentences import split_words
 from vnait.data.tables import labels_of
@@ -102,7 +102,7 @@ class Plan:
                 f"{self.table.task}: read both with task={self.table.task!r}"
             )
         elif self.test is not None and self.table.task == CLASSIFICATION:
-            tests, learned = (sorted({*labels_of(table)}) for table in (self.test, self.table))
+            tests, learned = (ordered(labels_of(table)) for table in (self.test, self.table))
             if not {*tests} & {*learned}:
                 yield no_common_label(tests, learned, self.test.name, self.table.name)
 

@@ -12,12 +12,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from gzip import GzipFile
-from itertools import dropwhile, islice
+from itertools import count, islice
 from lzma import LZMAError, LZMAFile
 from pathlib import Path
 from typing import IO, Any, BinaryIO, Literal, TextIO
 from zipfile import BadZipFile, ZipFile
 
+from vnait.data.encodings import likely, utf_16
 from vnait.shared.errors import InputError, one_line
 from vnait.shared.files import unpacked
 
@@ -33,8 +34,10 @@ _MARKS = {  # the longest first: that of UTF-32 begins with that of UTF-16
 _HEAD = 65_536  # characters from which the separator is found
 _ROWS = 50
 _PART = 1 << 16  # characters looked at together
+MAX_LINE = 1 << 24  # characters of a line, or of a cell, ten times the longest novel
 MAX_GIB = 1  # GiB that a packed table may unpack to: its texts are held in memory, to train on them
-Rows = Callable[[], Iterator[list[str]]]  # of a table, anew at each call
+Row = tuple[int, list[str]]  # its number and its cells
+Rows = Callable[[], Iterator[Row]]  # of a table, anew at each call
 
 
 @dataclass(frozen=True)
@@ -49,7 +52,7 @@ class TextFile:
     def of(cls, path: Path, encoding: str | None) -> TextFile:
         """The file in `encoding`, else by its byte-order mark, else UTF-8, once all of it is read as such.
 
-        InputError if the bytes are not in that encoding; it suggests a likely one, cp1252 or GB 18030.
+        InputError if the bytes are not in that encoding; it suggests a likely one.
         """
         with _opened(path) as raw:
             head = raw.read(4)
@@ -76,9 +79,11 @@ class TextFile:
         except UnicodeDecodeError as error:
             raise InputError(_undecodable(self.path, self.encoding)) from error
         if nuls > size / 4:
+            with _opened(self.path) as raw:
+                name = utf_16(raw.read(_PART))
             raise InputError(
                 f"{self.path} is mostly NUL characters, like UTF-16 without a byte-order mark; add "
-                "--encoding utf-16-le (encoding='utf-16-le' in Python), or save it again as UTF-8."
+                f"--encoding {name} (encoding='{name}' in Python), or save it again as UTF-8."
             )
         if empty:
             raise InputError(f"{self.path} is empty; expected a table with a text column.")
@@ -98,15 +103,28 @@ class TextFile:
             text.read(int(self.mark))
             yield text
 
-    def lines(self) -> Iterator[str]:
-        """The lines, without blank ones at the start and the end."""
+    def lines(self, skipped: int = 0) -> Iterator[str]:
+        """The lines after those that are skipped, without blank ones at the end."""
         blank: list[str] = []
         with self.opened() as text:
-            for line in dropwhile(lambda line: not line.strip("\r\n"), text):
+            for line in islice(bounded(text, self.path), skipped, None):
                 blank.append(line)
                 if line.strip("\r\n"):
                     yield from blank
                     blank.clear()
+
+
+def bounded(text: TextIO, path: Path) -> Iterator[str]:
+    """The lines of a file; InputError for one that no table has, before it is in memory."""
+    for number in count(1):
+        if not (line := text.readline(MAX_LINE)):
+            return
+        if len(line) == MAX_LINE:
+            raise InputError(
+                f"{path}, line {number} has {MAX_LINE:,} characters or more; a text has fewer. Check that "
+                "the file is a table."
+            )
+        yield line
 
 
 def _undecodable(path: Path, encoding: str) -> str:
@@ -125,52 +143,62 @@ def _undecodable(path: Path, encoding: str) -> str:
 
 
 def _suggestion(raw: bytes, encoding: str) -> str:
-    if encoding == "utf-8" and _is_chinese(raw):
-        return "It may be Chinese: add --encoding gb18030 (encoding= in Python), or save it again as UTF-8."
-    try:
-        raw.decode("cp1252")
-    except UnicodeDecodeError:
+    guess = likely(raw)
+    if guess is None or guess[0] == encoding or encoding != "utf-8":
         return "Name its encoding with --encoding, or open it in that encoding and save it again as UTF-8."
-    if encoding != "utf-8" or b"\0" in raw:
-        return "Name its encoding with --encoding, or save it again as UTF-8."
-    return "If it was written on Windows, add --encoding cp1252 (encoding= in Python); else save it as UTF-8."
-
-
-def _is_chinese(raw: bytes) -> bool:
-    """Whether the bytes are valid GB 18030 and a quarter of them above ASCII, far more than in a western text
-    in cp1252.
-    """
-    try:
-        raw.decode("gb18030")
-    except UnicodeDecodeError:
-        return False
-    return sum(byte > 127 for byte in raw) > len(raw) / 4
+    name, language = guess
+    if name == "cp1252":
+        return "If it was written on Windows, add --encoding cp1252 (encoding=); else save it as UTF-8."
+    return f"It may be {language}: add --encoding {name} (encoding= in Python), or save it again as UTF-8."
 
 
 @contextmanager
 def _opened(path: Path) -> Iterator[BinaryIO]:
     """The bytes of a file, unpacked."""
+    with _readable(path), path.open("rb") as file:
+        reader = PACKED.get(path.suffix.lower())
+        yield unpacked(file, path, MAX_GIB, reader(file)) if reader else file
+
+
+@contextmanager
+def _readable(path: Path) -> Iterator[None]:
+    """Around what reads a file: its errors as an InputError."""
     try:
-        with path.open("rb") as file:
-            reader = PACKED.get(path.suffix.lower())
-            yield unpacked(file, path, MAX_GIB, reader(file)) if reader else file
+        yield
     except (OSError, EOFError, zlib.error, LZMAError, BadZipFile) as error:
         raise InputError(
             f"{path} can't be read: {one_line(error)}. Check the file and its permissions."
         ) from error
 
 
-def _only_file(file: BinaryIO) -> IO[bytes]:
+def _only_name(archive: ZipFile) -> str:
     """The file in a zip archive that has one alone, beside what macOS adds."""
-    archive = ZipFile(file)
     names = [part.filename for part in archive.infolist() if not part.is_dir()]
     names = [name for name in names if not name.startswith("__MACOSX/")]
     if len(names) != 1:
         raise BadZipFile(f"it has {len(names)} files, and a table is one; unpack it")
+    return names[0]
+
+
+def inner_ending(path: Path) -> str:
+    """The ending of the file in a zip archive, such as .csv."""
+    with _readable(path), ZipFile(path) as archive:
+        return Path(_only_name(archive).lower()).suffix
+
+
+def _only_file(file: BinaryIO) -> IO[bytes]:
+    archive = ZipFile(file)
+    name = _only_name(archive)
     try:
-        return archive.open(names[0])
+        return archive.open(name)
     except (RuntimeError, NotImplementedError) as error:  # of zipfile, for a password or another method
         raise BadZipFile(str(error)) from error
+
+
+def _zstandard(file: BinaryIO) -> Any:
+    import pyarrow as pa  # here: no other packing needs it
+
+    return pa.CompressedInputStream(file, "zstd")
 
 
 PACKED: dict[str, Callable[[BinaryIO], Any]] = {
@@ -178,6 +206,7 @@ PACKED: dict[str, Callable[[BinaryIO], Any]] = {
     ".bz2": BZ2File,
     ".xz": LZMAFile,
     ".zip": _only_file,
+    ".zst": _zstandard,
 }
 
 
@@ -221,26 +250,27 @@ def sniffed(lines: Iterable[str], wanted: Sequence[str], usual: str) -> str:
     return max(SEPARATORS, key=lambda separator: (*_fit(head, wanted, separator), separator == usual))
 
 
-def rows_of(lines: Callable[[], Iterable[str]], separator: str) -> Rows:
-    """The cells of a table as written, header first. A row may be shorter than the header; blank lines are
-    skipped, except in a table of one column, where a blank line is an empty text.
+def rows_of(lines: Callable[[], Iterable[str]], separator: str, start: int = 1) -> Rows:
+    """The rows of a table as written, header first, with their numbers. A row may be shorter than the header;
+    blank lines are counted and skipped, except in a table of one column, where a blank line is an empty text.
 
     lines     the table's, anew at each call; they are all read once, to find what is wrong with them
+    start     the number of the first line
 
     Quotes follow RFC 4180. Most tab-separated files quote nothing: if the quotes of one don't pair up, or a
     quoted field would contain a tab and a line break, they are read as ordinary characters, provided that
     every row then has as many fields as the header. ValueError with the reason if no reading fits.
 
     >>> list(rows_of(lambda: ["text,label\\n", '"good, but long",pos\\n'], ",")())
-    [['text', 'label'], ['good, but long', 'pos']]
+    [(1, ['text', 'label']), (2, ['good, but long', 'pos'])]
     >>> list(rows_of(lambda: ["text\\tlabel\\n", '"A" or "B"?\\tpos\\n'], "\\t")())
-    [['text', 'label'], ['"A" or "B"?', 'pos']]
+    [(1, ['text', 'label']), (2, ['"A" or "B"?', 'pos'])]
     """
     quoted, plain = (
-        partial(_rows, lines, separator, quoting) for quoting in (csv.QUOTE_MINIMAL, csv.QUOTE_NONE)
+        partial(_rows, lines, separator, quoting, start) for quoting in (csv.QUOTE_MINIMAL, csv.QUOTE_NONE)
     )
     try:
-        for number, row in enumerate(quoted()):
+        for number, row in quoted():
             if separator == "\t" and any("\t" in cell and ("\n" in cell or "\r" in cell) for cell in row):
                 if _fits(quoted) and not _fits(plain):
                     return quoted
@@ -255,29 +285,31 @@ def rows_of(lines: Callable[[], Iterable[str]], separator: str) -> Rows:
 def _fits(rows: Rows) -> bool:
     """Whether every row has as many fields as the header."""
     try:
-        return len({len(row) for row in rows()}) == 1
+        return len({len(row) for _, row in rows()}) == 1
     except ValueError:
         return False
 
 
-def _rows(lines: Callable[[], Iterable[str]], separator: str, quoting: Literal[0, 3]) -> Iterator[list[str]]:
-    csv.field_size_limit(2**31 - 1)
+def _rows(
+    lines: Callable[[], Iterable[str]], separator: str, quoting: Literal[0, 3], start: int
+) -> Iterator[Row]:
+    csv.field_size_limit(MAX_LINE)
     reader = csv.reader(lines(), delimiter=separator, strict=True, quoting=quoting)
-    begins = width = 0
+    begins, width = start - 1, 0
     try:
-        for row in reader:
-            begins = reader.line_num
+        for number, row in enumerate(reader, start):
+            begins = start - 1 + reader.line_num
             width = width or len(row)
             while len(row) > width and not row[-1].strip():  # a separator at the end of a line
                 row.pop()
             if len(row) > width:
                 raise ValueError(f"line {begins} has {len(row)} fields, and the header {width}")
             if row or width == 1:
-                yield row or [""]
+                yield number, row or [""]
     except csv.Error as error:
         if "unexpected end" in str(error):
             raise ValueError(f"the quote in line {begins + 1} never ends") from error
-        raise ValueError(f"line {reader.line_num}: {error}") from error
+        raise ValueError(f"line {start - 1 + reader.line_num}: {error}") from error
 
 
 def _fit(head: str, wanted: Sequence[str], separator: str) -> tuple[int, bool]:

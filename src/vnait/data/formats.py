@@ -1,56 +1,54 @@
-"""The columns of a file, of a data set of the hub, or of a sample, by format."""
+"""The columns of a file, of a folder, of a data set of the hub, or of a sample, by format."""
 
 from __future__ import annotations
 
-import json
 import logging
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import partial
 from importlib.resources import files
 from itertools import compress, islice
 from pathlib import Path
 from typing import Any
-from zipfile import ZipFile
 
 from vnait.data.decoding import (
     MAX_GIB,
     PACKED,
     SEPARATORS,
     TextFile,
+    inner_ending,
     rows_of,
     same,
     separator_of,
     sniffed,
     unpacked_name,
 )
+from vnait.data.json_files import json_columns
+from vnait.data.labels import LABEL_MARK
+from vnait.data.layout import Columns, Format, numbered
+from vnait.data.workbooks import excel, old_excel, open_document
 from vnait.shared.errors import InputError, as_input_error, extra, one_line
 from vnait.shared.files import check_unpacked
 
 logger = logging.getLogger("vnait")
 
-# Names of columns, and the cells of the column at an index: those not needed may be large or not text. Each
-# call reads the file again, so that only the requested part is in memory.
-Columns = tuple[list[str], Callable[[int], Iterable[object]]]
-
-
-@dataclass(frozen=True)
-class Format:
-    """The columns wanted of a file; its separator and its encoding, None if they are to be found."""
-
-    wanted: Sequence[str]
-    sep: str | None = None
-    encoding: str | None = None
+_FASTTEXT = re.compile(r"(__label__\S+\s+)*__label__[^\s,;|]+\s+[^\s,;|]")  # the start of a line
+_ROW = 64  # bytes that a cell takes in memory beside its characters
 
 
 def columns_of(source: str, split: str, form: Format) -> Columns:
     """The columns of a source, whose form is checked: all of a file is read once."""
     if source.startswith("hf:"):
+        form.refuse(source, "a data set of the hub", "sep", "encoding", "sheet", "header")
         return _hub(source, split)
     if split != "train":
         raise InputError(f"split={split!r} is for hf: data sets, and {source} is not one; leave split out.")
-    return _builtin(source) if source.startswith("builtin:") else _file(Path(source), form)
+    if source.startswith("builtin:"):
+        form.refuse(source, "a sample", "sep", "encoding", "sheet", "header")
+        return _builtin(source)
+    path = Path(source)
+    return _folder(path, form) if _has_classes(path) else _file(path, form)
 
 
 def is_table(source: str) -> bool:
@@ -63,7 +61,8 @@ def check_file(path: Path) -> None:
     """Raise InputError unless there is a file that can be read twice."""
     if path.is_dir():
         raise InputError(
-            f"{path} is a folder; give a file in it, or hf:{path} to have `datasets` read the folder."
+            f"{path} is a folder, without folders of .txt files by class; give a file in it, or hf:{path} to "
+            "have `datasets` read the folder."
         )
     if not path.exists():
         raise InputError(f"there is no file {path}; give the path of a table, hf:NAME, or builtin:polarity.")
@@ -74,11 +73,13 @@ def check_file(path: Path) -> None:
 def _file(path: Path, form: Format) -> Columns:
     check_file(path)
     extension, packing = Path(unpacked_name(path)).suffix, path.suffix.lower()
+    if not extension and packing == ".zip":
+        extension = inner_ending(path)
     readers = _PACKABLE if packing in PACKED else _READERS
     if extension in readers:
-        return readers[extension](path, form)
-    if extension == ".xls":
-        raise InputError(f"{path} is an old Excel file; open it in Excel and save it as .xlsx or .csv.")
+        columns = readers[extension](path, form)
+        plain = extension in _PACKABLE and packing not in PACKED
+        return columns if plain else replace(columns, cells=partial(_limited, path, columns))
     cure = "Rename or convert it."
     if extension.startswith(".conll"):
         cure = "For a tag per word add --task tagging (task= in Python)."
@@ -89,115 +90,112 @@ def _file(path: Path, form: Format) -> Columns:
     )
 
 
+def _limited(path: Path, columns: Columns, at: int) -> Iterator[object]:
+    """The cells of a column of a packed file, which may hold a large one a million times."""
+    size = checked = 0
+    for cell in columns.cells(at):
+        parts = cell if isinstance(cell, list) else [cell]
+        size += sum(_ROW + (len(part) if isinstance(part, str | bytes) else 0) for part in parts)
+        if size > checked + (1 << 16):
+            check_unpacked(path, size, MAX_GIB)
+            checked = size
+        yield cell
+
+
+def _has_classes(path: Path) -> bool:
+    """Whether a folder has folders with texts."""
+    return path.is_dir() and next(path.glob("*/*.txt"), None) is not None
+
+
+def _folder(path: Path, form: Format) -> Columns:
+    """A text per file, whose folder has the name of its class: text, label, file."""
+    form.refuse(str(path), "a folder of texts", "sep", "sheet", "header")
+    texts = sorted(file for file in path.glob("*/*.txt") if file.is_file())
+
+    def cells(at: int) -> Iterator[str]:
+        for file in texts:
+            yield _content(file, form) if at == 0 else (file.parent.name, str(file.relative_to(path)))[at - 1]
+
+    for _ in cells(0):  # so that what is wrong with one is found at once
+        pass
+    return Columns(["text", "label", "file"], cells)
+
+
+def _content(path: Path, form: Format) -> str:
+    """The text of a file; an empty one is an empty text."""
+    if not path.stat().st_size:
+        return ""
+    with TextFile.of(path, form.encoding).opened() as text:
+        return text.read()
+
+
 def _delimited(path: Path, form: Format, *, usual: str) -> Columns:
+    form.refuse(str(path), "a text file", "sheet")
     file = TextFile.of(path, form.encoding)
-    # Excel may name the separator in a first line such as `sep=;`.
-    first = same(next(file.lines()))
-    named = first[4:] if first.startswith("sep=") and len(first) == 5 else None
+    blank = next(number for number, line in enumerate(file.lines()) if line.strip("\r\n"))
+    first = next(file.lines(blank))
+    if form.sep is None and _FASTTEXT.match(first):
+        return _fasttext(path, file)
+    # Excel may name the separator in a first line such as `sep=;`, and shows the next one as the first.
+    excels = same(first)
+    named = excels[4:] if excels.startswith("sep=") and len(excels) == 5 else None
+    start = form.header or blank + 1
+    hidden = int(named is not None)
 
     def lines() -> Iterator[str]:
-        return islice(file.lines(), int(named is not None), None)
+        return file.lines(start - 1 + hidden)
 
+    if next(lines(), None) is None:
+        raise InputError(f"{path} has fewer lines than {start}, its header by --header; give an earlier one.")
     separator = form.sep or (separator_of(named) if named else sniffed(lines(), form.wanted, usual))
     if separator != usual:
         logger.info("%s: the fields are separated by %s.", path, SEPARATORS[separator])
     try:
-        rows = rows_of(lines, separator)
-        names = next(rows())
+        rows = rows_of(lines, separator, start)
+        _, names = next(rows())
     except ValueError as error:
         raise InputError(
             f"{path} is malformed, read as fields separated by {SEPARATORS[separator]}: {error}. A field "
             'with a separator, a quote or a newline needs quotes around it, and a quote in it is written ""; '
-            "--sep sets another separator."
+            "--sep sets another separator, --header the row of the names below a title."
         ) from error
-    return names, lambda at: (row[at] if at < len(row) else "" for row in islice(rows(), 1, None))
+    skipped = 0 if form.header == 0 else 1
+
+    def numbers() -> Iterator[int]:
+        return (number for number, _ in islice(rows(), skipped, None))
+
+    return Columns(
+        names if skipped else numbered(len(names)),
+        lambda at: (row[at] if at < len(row) else "" for _, row in islice(rows(), skipped, None)),
+        lambda row: next(islice(numbers(), row, None)),
+    )
 
 
-def _json_lines(path: Path, form: Format) -> Columns:
-    """One JSON object per line, or a file that is one array of objects."""
-    file = TextFile.of(path, form.encoding)
-    # Not str.splitlines: inside a JSON string U+2028 and the like are ordinary characters.
-    with file.opened("\n") as text:
-        first = next(line for line in text if line.strip()).lstrip()
-        elements = _json(first + text.read(), str(path)) if _ARRAY.match(first) else None
+def _fasttext(path: Path, file: TextFile) -> Columns:
+    """Lines such as `__label__good a warm film`, with any number of labels before the text."""
 
-    def rows() -> Iterator[dict[str, Any]]:
-        for number, row in enumerate(elements or [], 1):
-            yield _object(row, f"{path}, element {number}")
-        with file.opened("\n") as text:
-            for number, line in enumerate(text if elements is None else [], 1):
-                if line.strip():
-                    place = f"{path}, line {number}"
-                    yield _object(_json(line.rstrip("\n"), place), place)
+    def rows() -> Iterator[tuple[list[str], str]]:
+        for line in file.lines():
+            labels: list[str] = []
+            text = line.strip()
+            while text.startswith(LABEL_MARK):
+                label, *rest = text.split(maxsplit=1)
+                labels.append(label.removeprefix(LABEL_MARK))
+                text = "".join(rest)
+            yield labels, text
 
-    names = list(dict.fromkeys(name for row in rows() for name in row))
-    return names, lambda at: (row.get(names[at]) for row in rows())
+    def cells(at: int) -> Iterator[object]:
+        return (row[1 - at] for row in rows())
 
-
-def _object(row: object, place: str) -> dict[str, Any]:
-    if not isinstance(row, dict):
-        raise InputError(f"{place} is not a JSON object; {_OBJECTS}")
-    return _flat(row)
-
-
-def _flat(row: dict[str, Any]) -> dict[str, Any]:
-    """With the fields of an inner object, too, by names such as body.text.
-
-    >>> _flat({"id": "7", "body": {"text": "good"}})["body.text"]
-    'good'
-    """
-    inner = {
-        f"{name}.{key}": value
-        for name, field in row.items()
-        if isinstance(field, dict)
-        for key, value in _flat(field).items()
-    }
-    return {**inner, **row} if inner else row
-
-
-_ARRAY = re.compile(r"\[\s*(\{|$)")  # else a line with an array is not an object
-_OBJECTS = "expected one JSON object per line, or an array of objects."
-
-
-def _json(text: str, place: str) -> Any:
-    with as_input_error(
-        (ValueError, RecursionError), f"{place} is not JSON: ", f"; {_OBJECTS}", message=one_line
-    ):
-        return json.loads(text, parse_float=str, parse_int=str)  # numbers as written: 1.10 stays "1.10"
-
-
-def _excel(path: Path, form: Format) -> Columns:
-    """The first sheet of a workbook, cells as Excel shows them (3 for 3.0), dates in ISO 8601."""
-    # Not pandas, which lays out all cells between the first and the last: a small file may name one far away.
-    with extra("excel"):
-        from openpyxl import load_workbook
-    before, after = f"{path} can't be read as an Excel workbook: ", ". Save it again as .xlsx."
-    # openpyxl, zipfile and expat raise their own.
-    with as_input_error(Exception, before, after, message=one_line):
-        with ZipFile(path) as archive:
-            check_unpacked(path, sum(part.file_size for part in archive.infolist()), MAX_GIB)
-        book = load_workbook(path, read_only=True, data_only=True)
-        sheet = book.worksheets[0]
-        sheet.reset_dimensions()  # a file's own note of its size may be wrong
-        rows = [list(row) for row in sheet.iter_rows(values_only=True)]
-    if len(book.sheetnames) > 1:
-        logger.info("%s: read its first sheet, %r, of %d.", path, sheet.title, len(book.sheetnames))
-    blank = [all(cell is None for cell in row) for row in rows]
-    rows = rows[blank.index(False) : len(blank) - blank[::-1].index(False)] if False in blank else []
-    if not rows:
-        raise InputError(f"{path} is empty; expected a table with a text column.")
-    names = ["" if cell is None else str(_shown(cell)) for cell in rows[0]]
-    return names, lambda at: [_shown(row[at]) if at < len(row) else None for row in rows[1:]]
-
-
-def _shown(cell: object) -> object:
-    return int(cell) if isinstance(cell, float) and cell.is_integer() else cell
+    logger.info("%s: read as lines of fastText, with %s before a label.", path, LABEL_MARK)
+    return Columns(["text", "label"], cells)
 
 
 def _parquet(path: Path, form: Format) -> Columns:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
+    form.refuse(str(path), "a Parquet file", "sep", "encoding", "sheet", "header")
     refused = partial(
         as_input_error,
         (OSError, ValueError, pa.ArrowException),
@@ -208,22 +206,29 @@ def _parquet(path: Path, form: Format) -> Columns:
     def cells(at: int) -> Iterator[object]:
         with refused(". Write the file again."):
             for part in _parts(path):
-                with refused(". Write the file again as UTF-8."):
-                    values: list[object] = part.column(at).to_pylist()
-                yield from values
+                for cell in part.column(at):
+                    with refused(". Write the file again as UTF-8."):
+                        value = cell.as_py()
+                    yield value
 
     with refused(". Write the file again."), pq.ParquetFile(path) as file:
-        return file.schema_arrow.names, cells
+        return Columns(file.schema_arrow.names, cells)
 
 
 def _parts(path: Path) -> Iterator[Any]:
-    """A Parquet file's rows, some at a time, since its values, and not its size, say what they take."""
+    """A Parquet file's rows, some at a time, since its values, and not its size, decide what they take.
+
+    Strings come as dictionaries, as they are stored: a short file may repeat a long one in each row.
+    """
     import pyarrow.parquet as pq
 
     # Not read_table, which adds columns it reads off folder names such as label=3/.
     with pq.ParquetFile(path) as file:
         groups = range(file.metadata.num_row_groups)
         check_unpacked(path, sum(file.metadata.row_group(at).total_byte_size for at in groups), MAX_GIB)
+        strings = [file.schema.column(at) for at in range(len(file.schema))]
+        names = [column.path for column in strings if column.physical_type == "BYTE_ARRAY"]
+    with pq.ParquetFile(path, read_dictionary=names) as file:
         size = 0
         for part in file.iter_batches(1024):
             size += part.nbytes
@@ -250,7 +255,7 @@ def _hub(source: str, split: str) -> Columns:
         return [None if cell in (None, -1) else feature.int2str(cell) for cell in column]
 
     names: list[str] = data.column_names
-    return names, cells
+    return Columns(names, cells)
 
 
 def _builtin(source: str) -> Columns:
@@ -261,10 +266,13 @@ def _builtin(source: str) -> Columns:
             f"there is no {source}; give builtin:splice, builtin:splice-test or builtin:polarity."
         )
     path = Path(str(files("vnait.data") / "samples" / "splice.csv.gz"))
-    (*names, _), cells = _delimited(path, Format(["text", "label"]), usual=",")
+    columns = _delimited(path, Format(["text", "label"]), usual=",")
+    *names, _ = columns.names
     wanted = "test" if source.endswith("test") else "train"
-    of_part = [part == wanted for part in cells(len(names))]  # the last column says which part a row is of
-    return names, lambda at: compress(cells(at), of_part)
+    of_part = [
+        part == wanted for part in columns.cells(len(names))
+    ]  # the last column says which part a row is of
+    return Columns(names, lambda at: compress(columns.cells(at), of_part))
 
 
 def _polarity() -> Columns:
@@ -275,14 +283,21 @@ def _polarity() -> Columns:
     rows = [line.split(" ", 1) for line in written.split("\n") if line]
     labels = [label.removeprefix("__label__") for label, _ in rows]
     texts = [text.strip() for _, text in rows]
-    return ["text", "label"], lambda at: (texts, labels)[at]
+    return Columns(["text", "label"], lambda at: (texts, labels)[at])
 
 
 _PACKABLE: dict[str, Callable[[Path, Format], Columns]] = {
     ".csv": partial(_delimited, usual=","),
     ".txt": partial(_delimited, usual="\t"),
     ".tsv": partial(_delimited, usual="\t"),
-    ".jsonl": _json_lines,
-    ".json": _json_lines,
+    ".jsonl": json_columns,
+    ".json": json_columns,
 }
-_READERS: dict[str, Callable[[Path, Format], Columns]] = {**_PACKABLE, ".parquet": _parquet, ".xlsx": _excel}
+_READERS: dict[str, Callable[[Path, Format], Columns]] = {
+    **_PACKABLE,
+    ".parquet": _parquet,
+    ".xlsx": excel,
+    ".xlsm": excel,
+    ".xls": old_excel,
+    ".ods": open_document,
+}

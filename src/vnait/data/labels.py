@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Iterable, Sequence
+import unicodedata
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import chain
 
 from vnait.data.tasks import MULTILABEL, REGRESSION
@@ -12,6 +14,8 @@ from vnait.shared.errors import InputError
 
 logger = logging.getLogger("vnait")
 
+DIFFERENCES = "spaces, capitals, invisible characters or how a number is written"
+LABEL_MARK = "__label__"  # of fastText, before a label
 LABEL_SEPARATOR = "|"  # between labels, as in pandas' Series.str.get_dummies and in MovieLens's genres
 
 
@@ -30,25 +34,84 @@ def cell_of(labels: Iterable[str]) -> str:
 
 
 def check_labels(
-    labels: Sequence[str], rows: Sequence[int], source: str, column: str, task: str, *, repeated: bool
+    labels: Sequence[str],
+    source: str,
+    column: str,
+    task: str,
+    number: Callable[[int], int],
+    *,
+    repeated: bool,
 ) -> None:
     """Refuse labels that are not of the task, and log those that look alike or like another task's.
 
-    rows      where each stands in the source, from 0, without the header
+    number    of a label's row, in the source
     repeated  labels that hardly repeat are refused
     """
     if task == REGRESSION:
-        _check_numbers(labels, rows, source, column)
+        _check_numbers(labels, source, column, number)
         return
     sets = task == MULTILABEL
-    if near := alike(chain.from_iterable(map(labels_in, labels)) if sets else labels):
+    groups = variants(chain.from_iterable(map(labels_in, labels)) if sets else labels)
+    if groups:
         logger.warning(
-            "%s: the labels %s differ only in spaces, capitals or how a number is written, and count as "
-            "different classes; write them alike if they mean the same.",
-            source,
-            ", ".join(map(repr, near)),
+            "%s: the labels %s differ only in %s, and count as different classes; --merge-labels "
+            "(merge_labels=True in Python) makes one of them.",
+            *(source, "; ".join(map(_group, groups[:5])) + " ..." * (len(groups) > 5), DIFFERENCES),
         )
     (_check_sets if sets else _check_classes)(labels, source, column, repeated)
+
+
+def _group(labels: Mapping[str, int]) -> str:
+    """Labels with their rows; letters that look alike by their codes.
+
+    >>> _group({"pos": 2, "Pos": 1})
+    "'pos' (2), 'Pos' (1)"
+    """
+    plain = all(unicodedata.is_normalized("NFC", label) for label in labels)
+    shown = repr if plain else ascii
+    return ", ".join(f"{shown(label)} ({count})" for label, count in labels.items())
+
+
+def merged(labels: Sequence[str], source: str, *, sets: bool, known: Iterable[str] = ()) -> list[str]:
+    """The labels, of those that look alike the most frequent one, or the one that is known from training.
+
+    >>> merged(["pos", "Pos", "pos", "neg"], "films.csv", sets=False)
+    ['pos', 'pos', 'pos', 'neg']
+    """
+    parts = list(chain.from_iterable(map(labels_in, labels))) if sets else labels
+    known = set(known)
+    names: dict[str, str] = {}
+    for group in variants([*parts, *known]):
+        name = next((label for label in group if label in known), next(iter(group)))
+        names |= dict.fromkeys(group.keys() - known, name)
+        logger.info("%s: the labels %s are one class, %r.", source, _group(group), name)
+    if not sets:
+        return [names.get(label, label) for label in labels]
+    return [cell_of(labels_in(cell_of(names.get(part, part) for part in labels_in(cell)))) for cell in labels]
+
+
+def unmarked(labels: Sequence[str]) -> Sequence[str]:
+    """Labels without fastText's mark, if all have it.
+
+    >>> unmarked(["__label__good", ""]), unmarked(["__label__good", "bad"])
+    (['good', ''], ['__label__good', 'bad'])
+    """
+    if not any(labels) or not all(label.startswith(LABEL_MARK) for label in labels if label):
+        return labels
+    return [label.removeprefix(LABEL_MARK) for label in labels]
+
+
+def with_points(labels: Sequence[str], decimal: str) -> Sequence[str]:
+    """Numbers with a point as decimal mark, which has another mark in the source.
+
+    >>> with_points(["1,5", "1.250,75"], ",")
+    ['1.5', '1250.75']
+    """
+    if decimal not in (".", ","):
+        raise InputError(f"the decimal mark {decimal!r} is not known; give , or a point.")
+    if decimal == ".":
+        return labels
+    return [label.replace(".", "").replace(",", ".") for label in labels]
 
 
 def _check_classes(labels: Sequence[str], source: str, column: str, repeated: bool) -> None:
@@ -100,25 +163,52 @@ def is_number(label: str) -> bool:
         return False
 
 
-def _check_numbers(labels: Sequence[str], rows: Sequence[int], source: str, column: str) -> None:
+def _check_numbers(labels: Sequence[str], source: str, column: str, number: Callable[[int], int]) -> None:
     """Refuse labels that are no finite numbers."""
-    for row, label in zip(rows, labels, strict=True):
+    for row, label in enumerate(labels):
         if not is_number(label):
+            comma = is_number(with_points([label], ",")[0])
+            hint = "add --decimal , (decimal=',' in Python)" if comma else "write it as 1234.5"
             raise InputError(
-                f"{source}, row {row + 1}: the column {column!r} has {label[:40]!r}, which is not a finite "
-                "number, and regression needs one in each row; write it as 1234.5, leave the cell empty to "
+                f"{source}, row {number(row)}: the column {column!r} has {label[:40]!r}, which is not a "
+                f"finite number, and regression needs one in each row; {hint}, leave the cell empty to "
                 "drop the row, or name another column by --label."
             )
 
 
-def alike(labels: Iterable[str]) -> list[str]:
-    """Labels that differ from another one only in case, in surrounding space, or in how a number is written.
+def ordered(labels: Iterable[str]) -> list[str]:
+    """Each label once: numbers by their value, then the others by name.
 
-    >>> alike(["good", "Good ", "bad", "good"]), alike(["1", "1.0", "2"])
-    (['Good ', 'good'], ['1', '1.0'])
+    >>> ordered(["10", "9", "b", "10", "a"])
+    ['9', '10', 'a', 'b']
     """
-    written: dict[object, set[str]] = {}
-    for label in labels:
-        plain = label.strip().casefold()
-        written.setdefault(float(plain) if is_number(plain) else plain, set()).add(label)
-    return sorted(label for variants in written.values() if len(variants) > 1 for label in variants)
+    return sorted(set(labels), key=lambda label: (float(label) if is_number(label) else math.inf, label))
+
+
+def variants(labels: Iterable[str]) -> list[dict[str, int]]:
+    """Groups of labels that look alike, each label with its rows, the most frequent first.
+
+    Alike are labels that differ only in case, in spaces, in invisible characters, in Unicode's normal form,
+    or in how a number is written.
+
+    >>> variants(["good", "Good ", "bad", "good"]), variants(["1", "1.0", "2"])
+    ([{'good': 2, 'Good ': 1}], [{'1': 1, '1.0': 1}])
+    """
+    groups: dict[object, dict[str, int]] = {}
+    for label, count in sorted(Counter(labels).items(), key=lambda item: (-item[1], item[0])):
+        groups.setdefault(_plain(label), {})[label] = count
+    return [group for group in groups.values() if len(group) > 1]
+
+
+def _plain(label: str) -> object:
+    """What labels that look alike have in common."""
+    visible = "".join(letter for letter in label if not _invisible(letter))
+    folded = " ".join(unicodedata.normalize("NFC", visible).casefold().split())
+    return float(folded) if is_number(folded) else folded
+
+
+def _invisible(letter: str) -> bool:
+    """Whether it is a format or control character, but not white space, or has no glyph of its own."""
+    if letter in "\u034f\u180e" or "\ufe00" <= letter <= "\ufe0f":
+        return True
+    return unicodedata.category(letter) in ("Cc", "Cf") and not letter.isspace()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from vnait.data.pairs import are_pairs, sides_of
 from vnait.shared.errors import InputError
@@ -11,17 +11,21 @@ from vnait.shared.errors import InputError
 logger = logging.getLogger("vnait")
 
 
-def check_texts(source: str, texts: Iterable[str]) -> None:
+Number = Callable[[int], int]  # of a row, as a program that opens the file shows it
+
+
+def check_texts(source: str, texts: Iterable[str], number: Number) -> None:
     """Raise InputError if every text is empty; log how many are."""
     count, textless = _textless(source, texts)
     if textless:
         logger.warning(
-            "%s: %d of %d rows have an empty text: %s.", source, len(textless), count, _numbers(textless)
+            "%s: %d of %d rows have an empty text: %s.",
+            *(source, len(textless), count, row_numbers(textless, number)),
         )
 
 
 def complete_rows(
-    source: str, texts: Sequence[str], labels: Sequence[str], *, sets: bool, of_tests: bool
+    source: str, texts: Sequence[str], labels: Sequence[str], number: Number, *, sets: bool, of_tests: bool
 ) -> list[int]:
     """The rows with a text and a label; how many others there are is logged. InputError if none has both.
 
@@ -42,7 +46,8 @@ def complete_rows(
         dropped.update(rows)
         if rows:
             logger.warning(
-                "%s: dropped %d of %d rows, %s: %s.", source, len(rows), len(texts), why, _numbers(rows)
+                "%s: dropped %d of %d rows, %s: %s.",
+                *(source, len(rows), len(texts), why, row_numbers(rows, number)),
             )
     return [row for row in range(len(texts)) if row not in dropped]
 
@@ -66,12 +71,12 @@ def _textless(source: str, texts: Iterable[str]) -> tuple[int, list[int]]:
     return count, textless
 
 
-def _numbers(rows: Sequence[int]) -> str:
-    """The first three rows, counted from 1, and how many more there are.
+def row_numbers(rows: Sequence[int], number: Number) -> str:
+    """The numbers of the first three rows, and how many more there are.
 
-    >>> _numbers([4]), _numbers([0, 1, 2, 3])
-    ('row 5', 'rows 1, 2, 3 and 1 more')
+    >>> row_numbers([4], lambda row: row + 2), row_numbers([0, 1, 2, 3], lambda row: row + 2)
+    ('row 6', 'rows 2, 3, 4 and 1 more')
     """
-    first = ", ".join(str(row + 1) for row in rows[:3])
+    first = ", ".join(str(number(row)) for row in rows[:3])
     more = f" and {len(rows) - 3} more" if len(rows) > 3 else ""
     return f"row{'s' if len(rows) > 1 else ''} {first}{more}"

@@ -42,7 +42,8 @@ def split(labels: Sequence[str], *, holdout: float, seed: int) -> tuple[list[int
     single = [name for name, rows in classes.items() if len(rows) < 2]
     if single:
         raise InputError(
-            f"{_counts(single, classes)}; a class needs 2 rows to be split. Add rows or remove the class."
+            f"{_counts(single, classes)}; a class needs 2 rows to be split. Add rows, or leave it out with "
+            "--min-class 2 (min_class=2 in Python)."
         )
     # scikit-learn's stratified split may leave a small class out of the held-out side.
     sizes = {name: min(max(round(holdout * len(rows)), 1), len(rows) - 1) for name, rows in classes.items()}

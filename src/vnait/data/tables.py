@@ -1,4 +1,4 @@
-"""Texts and labels from CSV, TSV, JSONL, Excel, Parquet, the Hugging Face hub, or a built-in sample."""
+"""Texts and labels from a file of any kind, a folder, the Hugging Face hub, or a built-in sample."""
 
 from __future__ import annotations
 
@@ -8,22 +8,25 @@ import os
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import BinaryIO, Unpack
 
 from vnait.data import rows
 from vnait.data.columns import Texts, column, text_and_label
 from vnait.data.decoding import TextFile
-from vnait.data.labels import check_labels, labels_in
+from vnait.data.doubtful import contradicting, of_large_classes
+from vnait.data.labels import check_labels, labels_in, merged, unmarked, with_points
+from vnait.data.layout import Layout
 from vnait.data.missing import check_texts, complete_rows
 from vnait.data.sentences import split_words
 from vnait.data.tagged import tagged
-from vnait.data.tasks import CLASSIFICATION, MULTILABEL, NUMBER, TAGGING, TASKS
+from vnait.data.tasks import CLASSIFICATION, MULTILABEL, NUMBER, REGRESSION, TAGGING, TASKS
 from vnait.shared.errors import InputError, whole
+from vnait.shared.files import home
 
 
 @dataclass(frozen=True)
@@ -112,81 +115,100 @@ def read(
     text: str = "text",
     label: str | None = "label",
     split: str = "train",
-    sep: str | None = None,
-    encoding: str | None = None,
     task: str = CLASSIFICATION,
     of_tests: bool = False,
+    merge_labels: bool = False,
+    known: Iterable[str] = (),
+    drop_contradicting: bool = False,
+    min_class: int = 1,
     group: str | None = None,
+    **layout: Unpack[Layout],
 ) -> Table:
     """The columns `text` and `label` of `source`; rows without text or label are dropped and logged.
 
-    text     two columns with a comma between their names, such as "question,answer": each row is a `Pair`
-    source   a CSV, TSV or JSONL file, packed (.gz, .bz2, .xz, .zip) or not; a Parquet or Excel (.xlsx) file;
+    source   a CSV, TSV, JSONL or JSON file, packed (.gz, .bz2, .xz, .zip, .zst) or not; fastText's lines
+             (__label__good a text) in one; a Parquet, Excel (.xlsx, .xls) or .ods file; a folder that has a
+             folder of .txt files per class;
              `hf:NAME` or `hf:NAME:CONFIG`, a data set (or local folder) that `datasets` can load;
              `builtin:splice` and `builtin:splice-test`, DNA windows around splice junctions (CC BY 4.0);
              `builtin:polarity`, 200 review sentences labelled pos or neg
-    label    None if there are no labels, as in prediction; then every row is kept
+    text     one column; "title+body": several, joined by a space; "question,answer": each row is a `Pair`
+    label    one column; "crime,drama": a column of 0 and 1 per label; None if there are no labels, as in
+             prediction; then every row is kept
     split    the part of an `hf:` data set
-    sep      the separator of a CSV or TSV file: , ; | or tab; None: found in the file
     task     "regression" if the labels are numbers; an InputError names the first that is none. "tagging" if
              each word has a tag: the file is CoNLL-U or columns, as `vnait.data.tagged` reads them.
              "multilabel" if a text has any number of labels, with | between them; an empty cell is no label
-    encoding of a CSV, TSV or JSONL file; None: by its byte-order mark, else UTF-8
     of_tests    test rows, whose labels may all differ: those of the training rows must repeat
-
+    merge_labels   labels that look alike, such as "pos" and "Pos ", are one class, written as one of the
+                   `known` ones, or as most rows have it
+    drop_contradicting   rows whose text has another label in another row are dropped
+    min_class   classes with fewer rows are left out
     group       a column of what rows belong to, such as their authors, which no split divides
+    layout      of the file: sep, encoding, sheet, header, decimal, as in `vnait.data.layout.Layout`
 
     Columns are found by their exact name, else ignoring case and surrounding space. Cells stay as written
     ("1", "NA" and "null" are ordinary labels); numbers and booleans of Parquet become strings (1.0 is "1.0").
-    Rows are counted from 1, without the header. InputError if the source can't be read, lacks a column, or
-    has no text or no label at all.
+    Messages count rows as a spreadsheet does. InputError if the source can't be read, lacks a column, or has
+    no text or no label at all.
 
     >>> table = read("builtin:polarity")
     >>> len(table), table.labels[0], table.texts[0]
     (200, 'neg', 'simplistic , silly and tedious .')
     """
-    source = os.fspath(source)
+    source = home(source)
     name = whole(source)
     if task not in TASKS:
         raise InputError(f"task={task!r} is not known; take one of {', '.join(TASKS)}.")
     if task == TAGGING:
         if group is not None:
             raise InputError("sentences of words have no column of groups; leave --group (group=) out.")
-        sentences = tagged(source, text=text, label=label, sep=sep, encoding=encoding)
+        sentences = tagged(source, text=text, label=label, **_of_words(layout))
         return Table(*sentences, name=name, dropped=0, task=task)
     sets = task == MULTILABEL
-    read_texts, read_labels = text_and_label(
-        source, text, label, split=split, sep=sep, encoding=encoding, sets=sets
-    )
-    texts = list(read_texts())
-    if label is None or read_labels is None:
-        check_texts(source, texts)
+    cells = text_and_label(source, text, label, split=split, sets=sets, **layout)
+    texts = list(cells.texts())
+    if label is None or cells.labels is None:
+        check_texts(source, texts, cells.number)
         return Table(texts, None, name=name, dropped=0)
-    labels = list(map(sys.intern, read_labels()))  # one string per label
-    complete = complete_rows(source, texts, labels, sets=sets, of_tests=of_tests)
-    dropped = len(texts) - len(complete)
-    groups = None
-    if group is not None:
-        groups = _groups(source, group, complete, split=split, sep=sep, encoding=encoding)
-    table = Table(texts, labels, name=name, dropped=dropped, task=task, groups=groups).select(complete)
-    check_labels(labels_of(table), complete, source, label, task, repeated=not of_tests)
-    return table
+    labels: Sequence[str] = unmarked(list(map(sys.intern, cells.labels())))  # one string per label
+    if task == REGRESSION:
+        labels = with_points(labels, layout.get("decimal", "."))
+    if merge_labels and task != REGRESSION:
+        labels = merged(labels, source, sets=sets, known=known)
+    rows = complete_rows(source, texts, labels, cells.number, sets=sets, of_tests=of_tests)
+    if task != REGRESSION:
+        rows = contradicting(source, texts, labels, rows, cells.number, drop=drop_contradicting)
+    written = [labels[row] for row in rows]
+    check_labels(written, source, label, task, lambda at: cells.number(rows[at]), repeated=not of_tests)
+    if task == CLASSIFICATION and not of_tests:
+        rows = of_large_classes(source, labels, rows, min_class)
+    dropped = len(texts) - len(rows)
+    groups = None if group is None else _groups(source, group, rows, cells.number, split, layout)
+    return Table(texts, list(labels), name=name, dropped=dropped, task=task, groups=groups).select(rows)
 
 
-def _groups(source: str, name: str, complete: Iterable[int], **reading: Any) -> list[str]:
-    """The groups of all rows; InputError if one of the complete rows has none."""
-    groups = [sys.intern(cell.strip()) for cell in column(source, name, **reading)()]
-    if (empty := next((row for row in complete if not groups[row]), None)) is not None:
+def _groups(
+    source: str, name: str, rows: Sequence[int], number: Callable[[int], int], split: str, layout: Layout
+) -> list[str]:
+    """The groups of all rows; InputError if one of `rows` has none."""
+    groups = [sys.intern(cell.strip()) for cell in column(source, name, split, **layout)()]
+    if (empty := next((row for row in rows if not groups[row]), None)) is not None:
         raise InputError(
-            f"{source}, row {empty + 1}: the column {name!r} is empty, and every row needs its group; fill "
-            "it in, or remove the row."
+            f"{source}, row {number(empty)}: the column {name!r} is empty, and every row needs its group; "
+            "fill it in, or remove the row."
         )
     return groups
 
 
-def stream(
-    source: str, *, text: str, sep: str | None = None, encoding: str | None = None, tags: bool = False
-) -> Texts:
+def _of_words(layout: Layout) -> dict[str, str | None]:
+    """The part of a layout that a file with a word per line has."""
+    if wrong := next((name for name in ("sheet", "header") if layout.get(name) is not None), None):
+        raise InputError(f"a file of words and tags has no {wrong} to choose; leave --{wrong} out.")
+    return {"sep": layout.get("sep"), "encoding": layout.get("encoding")}
+
+
+def stream(source: str, *, text: str, tags: bool = False, **layout: Unpack[Layout]) -> Texts:
     """The texts of a source, as `read` gives them without labels, but not held in memory: anew at each call.
     With `tags`, the source is read as for tagging, and its sentences are held.
 
@@ -197,11 +219,11 @@ def stream(
     (200, 'simplistic , silly and tedious .')
     """
     if tags:
-        sentences = read(source, text=text, label=None, sep=sep, encoding=encoding, task=TAGGING).texts
+        sentences = read(source, text=text, label=None, task=TAGGING, **layout).texts
         return lambda: iter(sentences)
-    texts, _ = text_and_label(source, text, None, sep=sep, encoding=encoding)
-    check_texts(source, texts())
-    return texts
+    cells = text_and_label(home(source), text, None, **layout)
+    check_texts(source, cells.texts(), cells.number)
+    return cells.texts
 
 
 @contextmanager
@@ -228,5 +250,5 @@ def piped(file: BinaryIO | None, encoding: str | None = None) -> Iterator[Texts]
                 for line in opened:
                     yield line.rstrip("\r\n")
 
-        check_texts("standard input", lines())
+        check_texts("standard input", lines(), lambda row: row + 1)
         yield lines

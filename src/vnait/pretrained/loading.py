@@ -4,21 +4,26 @@ import json
 from pathlib import Path
 from typing import Any
 
+import torch
 from transformers import AutoTokenizer
 from transformers.models.auto import modeling_auto
 
-from vnait.shared.errors import InputError, as_input_error, first_line
+from vnait.shared.errors import InputError, as_input_error, extra, first_line
 
 # A number in a file of others must not take hours or all memory.
 MAX_LAYERS, MAX_COUNT = 1_000, 1_000_000
+GGUF = ".gguf"
+_RECIPE = "transformers does not know each kind of it: get the model as a folder of safetensors."
 
 
 def from_pretrained(kind: Any, source: str | Path, **settings: Any) -> Any:
     """`kind.from_pretrained`, of a class of transformers; a folder is read without the network.
 
-    source   a folder; or, as a string that is not the path of one, a name on the hub
+    source   a folder or a GGUF file; or, as a string that is not the path of one, a name on the hub
     """
     folder = Path(source).expanduser()
+    if folder.suffix == GGUF:
+        return _from_gguf(kind, folder, settings)
     path = isinstance(source, Path) or source.startswith((".", "/", "~")) or source.endswith("/")
     if path or folder.is_dir():
         if not folder.is_dir():
@@ -42,6 +47,26 @@ def from_pretrained(kind: Any, source: str | Path, **settings: Any) -> Any:
             f"{source} needs Python code that comes with it, which vnait does not run; give a model of a "
             "type that transformers has itself."
         ) from error
+
+
+def _from_gguf(kind: Any, file: Path, settings: dict[str, Any]) -> Any:
+    """What transformers reads from a GGUF file, with whole numbers as weights in place of packed ones."""
+    if not file.is_file():
+        raise InputError(f"there is no file {file}; give a GGUF file, a folder, or a name on the hub.")
+    with extra("gguf"):
+        import gguf  # noqa: F401  transformers needs it
+    from transformers import AutoConfig, GgufConfig  # later: their import imports this module again
+
+    if kind not in (AutoConfig, AutoTokenizer):
+        settings = {"dtype": torch.float32, "quantization_config": GgufConfig(dequantize=True), **settings}
+    with as_input_error(Exception, f"{file} can't be read as GGUF: ", f"; {_RECIPE}", message=first_line):
+        return kind.from_pretrained(
+            str(file.parent),
+            gguf_file=file.name,
+            local_files_only=True,
+            trust_remote_code=False,
+            **settings,
+        )
 
 
 def tokenizer_from(source: str | Path) -> Any:

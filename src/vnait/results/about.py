@@ -57,11 +57,16 @@ def call(function: Callable[..., Any], arguments: Mapping[str, Any]) -> str:
     >>> call(About.read, {"folder": "runs/demo"})
     "vnait.read('runs/demo')"
     """
+    signature = inspect.signature(function)
+    further = next((name for name, it in signature.parameters.items() if it.kind is it.VAR_KEYWORD), "")
     shown = [
         ("" if parameter.kind is parameter.POSITIONAL_OR_KEYWORD else f"{name}=") + _shown(arguments[name])
-        for name, parameter in inspect.signature(function).parameters.items()
-        if _shown(arguments[name]) != _shown(parameter.default) and not callable(arguments[name])
+        for name, parameter in signature.parameters.items()
+        if name != further
+        and _shown(arguments[name]) != _shown(parameter.default)
+        and not callable(arguments[name])
     ]
+    shown += [f"{name}={_shown(value)}" for name, value in arguments.get(further, {}).items()]
     return f"vnait.{function.__name__}({', '.join(shown)})"
 
 

@@ -1,6 +1,7 @@
 """Files and folders written whole or not at all, by one process; limits on what packed files unpack to."""
 
 import gzip
+import hashlib
 import io
 import os
 import platform
@@ -22,6 +23,11 @@ from vnait.shared.errors import InputError, has_surrogate, whole
 UNPACK_LIMIT = "VNAIT_UNPACK_LIMIT"  # GiB, instead of the usual limits; a variable, so that workers have it
 GIB = 2**30
 LOCK = ".lock"  # in a draft's folder
+
+
+def home(path: str | os.PathLike[str]) -> str:
+    """A path as a string, with the home folder for ~, which a shell leaves in --out=~/model."""
+    return os.path.expanduser(os.fspath(path))
 
 
 @contextmanager
@@ -74,7 +80,8 @@ def _usual_modes(*paths: Path) -> None:
 
 def _real(path: str | Path) -> Path:
     """What is replaced: where a link leads."""
-    target = Path(path).resolve() if Path(path).is_symlink() else Path(path)
+    target = Path(home(path))
+    target = target.resolve() if target.is_symlink() else target
     if target.exists() and not (target.is_file() or target.is_dir()):
         raise InputError(f"{path} is a device or a pipe, which would be replaced; give the name of a file.")
     return target
@@ -98,12 +105,24 @@ def sync(*paths: Path) -> None:
                     os.close(folder)
 
 
+def fingerprint(source: str | Path) -> str:
+    """Sixteen hexadecimal digits: a hash of a folder's files, of a file, or of a name that is neither."""
+    path = Path(source)
+    files = sorted(file for file in path.iterdir() if file.is_file()) if path.is_dir() else []
+    files = [path] if path.is_file() else files
+    digest = hashlib.sha256(b"" if files else str(source).encode())
+    for file_path in files:
+        with file_path.open("rb") as file:
+            digest.update(file_path.name.encode() + hashlib.file_digest(file, "sha256").digest())
+    return digest.hexdigest()[:16]
+
+
 def check_replaceable(folder: str | Path, written: Sequence[str], what: str) -> None:
     """Raise InputError if the folder has files other than `written` (names or patterns), which would be lost.
 
     what   what is to be saved there, for the message
     """
-    path = Path(folder)
+    path = Path(home(folder))
     if has_surrogate(str(path)):
         raise InputError(
             f"the name of the folder {whole(str(path))} is not UTF-8, and {what} has files that are read by "
@@ -144,7 +163,7 @@ def locked(folder: str | Path) -> Iterator[None]:
     The system releases the lock when the process ends, even if it is killed.
     A block inside a block for the same folder does nothing.
     """
-    path = Path(folder).absolute()
+    path = Path(home(folder)).absolute()
     if path in _held.get():
         yield
         return
@@ -201,6 +220,7 @@ def unpacked(file: BinaryIO, path: Path, usual: int, content: Any = None) -> io.
 class _Unpacked(io.RawIOBase):
     def __init__(self, content: Any, path: Path, usual: int) -> None:
         self.content, self.path, self.usual = content, path, usual
+        self.size = 0
 
     def readable(self) -> bool:
         return True
@@ -208,7 +228,8 @@ class _Unpacked(io.RawIOBase):
     def readinto(self, buffer: Any) -> int:
         # read1 gives the bytes before the cut of a damaged file; read would raise and lose them.
         chunk = self.content.read1(len(buffer))
-        check_unpacked(self.path, self.content.tell(), self.usual)
+        self.size += len(chunk)
+        check_unpacked(self.path, self.size, self.usual)
         buffer[: len(chunk)] = chunk
         return len(chunk)
 

@@ -147,6 +147,8 @@ class Tuned(TypedDict):
     task: NotRequired[str]  # of one that tags words
     method: str
     max_length: int
+    base: NotRequired[str]  # of LoRA's adapters
+    fingerprint: NotRequired[str]
 
 
 # The base of an adapter; "class" is a word of Python.

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-import hashlib
+import copy
 import inspect
 import json
 import logging
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor, nn
-from transformers import PreTrainedModel
+from transformers import AutoConfig, AutoModel, PreTrainedModel
 
 from vnait.data.rows import collate
 from vnait.data.sentences import Piece
@@ -23,12 +25,20 @@ from vnait.positions.methods import BASE_POSITIONS
 from vnait.pretrained import tokens
 from vnait.pretrained.attach.attaching import attach
 from vnait.pretrained.attach.saving import CLASSES
+from vnait.pretrained.changing import OWN_TYPE
 from vnait.pretrained.loading import from_pretrained, tokenizer_from
+from vnait.pretrained.locate import find_sites
+from vnait.pretrained.lora import add_lora
 from vnait.shared.errors import InputError, as_input_error, first_line
+from vnait.shared.files import fingerprint
 from vnait.shared.quiet import logger_at, no_bars
+from vnait.shared.randomness import preserved_generators
 from vnait.train.logits import SEPARATOR
 from vnait.train.run import Run
 
+CAUSAL = "vnait-causal"  # the member of vnait's family for decoders
+SKETCH_WORDS = 64
+logger = logging.getLogger("vnait")
 FASTER = 10  # the attached method's learning rate over the base's: it starts untrained, the base does not
 
 
@@ -50,18 +60,48 @@ class Base:
                 f"{source} is a model of vnait, trained from scratch; a base is a pretrained model of "
                 "transformers, such as a BERT."
             )
-        return cls(str(folder) if folder.is_dir() else str(source), tokenizer)
+        return cls(str(folder) if folder.exists() else str(source), tokenizer)
+
+    @cached_property
+    def sketch(self) -> PreTrainedModel | None:
+        """The body of the model with one layer, few words and random weights: what `attach` refuses, it
+        refuses here, before the real weights are loaded. None if the type can't be made so small.
+        """
+        with no_bars(), logger_at("transformers", logging.ERROR), preserved_generators(), suppress(Exception):
+            config = from_pretrained(AutoConfig, self.source)
+            if getattr(config, OWN_TYPE, None) or config is not config.get_text_config():
+                return None
+            config.num_hidden_layers, config.vocab_size = 1, SKETCH_WORDS
+            for name in ("layer_types", "mlp_layer_types"):
+                if getattr(config, name, None):
+                    setattr(config, name, getattr(config, name)[:1])
+            if (config.pad_token_id or 0) >= SKETCH_WORDS:
+                config.pad_token_id = None
+            model: PreTrainedModel = AutoModel.from_config(config, dtype=torch.float32)
+            return model.eval()
+        return None
+
+    @property
+    def default_method(self) -> str:
+        """vnait, or to a decoder its causal member."""
+        sites = () if self.sketch is None else find_sites(self.sketch)
+        if len(sites) != 1 or not sites[0].causal:
+            return Run.method
+        logger.info("%s reads from left to right, so its method is %s", self.source, CAUSAL)
+        return CAUSAL
+
+    def check(self, run: Run) -> None:
+        """Raise InputError if the run's method can't be attached, before any weights are loaded."""
+        if run.method == BASE_POSITIONS or self.sketch is None:
+            return
+        with preserved_generators(), logger_at("vnait", logging.WARNING):
+            warm = _only_adds_vectors(run.method)
+            attach(copy.deepcopy(self.sketch), run.method, warm_start="exact" if warm else None)
 
     @property
     def fingerprint(self) -> str:
-        """Sixteen hexadecimal digits: a hash of the folder's files, or of the name on the hub."""
-        folder = Path(self.source)
-        files = sorted(path for path in folder.iterdir() if path.is_file()) if folder.is_dir() else []
-        digest = hashlib.sha256(self.source.encode() if not files else b"")
-        for path in files:
-            with path.open("rb") as file:
-                digest.update(path.name.encode() + hashlib.file_digest(file, "sha256").digest())
-        return digest.hexdigest()[:16]
+        """Sixteen hexadecimal digits: `shared.files.fingerprint` of the source."""
+        return fingerprint(self.source)
 
     def encode(self, texts: Sequence[str], *, max_length: int) -> list[list[int]]:
         return tokens.encode(self.tokenizer, texts, max_length=max_length)
@@ -73,6 +113,7 @@ class Base:
         self, run: Run, classes: Sequence[str], lengths: Sequence[int], task: str = CLASSIFICATION
     ) -> PreTrainedModel:
         """A classifier on the base with the run's method attached; its head is random."""
+        self.check(run)
         names = dict(enumerate(classes))
         before = f"{self.source} can't be loaded as a classifier: "
         new_head = logger_at("transformers", logging.ERROR)  # which it would warn of
@@ -95,6 +136,8 @@ class Base:
                 f"max_length is {run.max_length}, and {self.source} reads {limit} tokens with its own "
                 "positions; lower it, or take a method without that limit, such as vnait."
             )
+        if run.lora:
+            add_lora(model)
         return model
 
     def separator(self, model: PreTrainedModel) -> int | None:

@@ -28,6 +28,7 @@ from sklearn.preprocessing import StandardScaler
 
 from vnait.data import NO_LIMIT, Table, encode
 from vnait.data import words as words_of
+from vnait.data.labels import ordered
 from vnait.data.pairs import are_pairs
 from vnait.data.tables import labels_of
 from vnait.data.tasks import CLASSIFICATION, MULTILABEL, NUMBER, REGRESSION, TAGGING
@@ -174,7 +175,10 @@ def _linear(
     else:
         groups = None if table.task == TAGGING else table.groups
         head = fitted(LogisticRegression(max_iter=2000), "C", strengths, matrix, labels, rows.weights, groups)
-        classes, (weights, bias) = list(map(str, head.classes_)), both_classes(head)
+        names, (weights, bias) = list(map(str, head.classes_)), both_classes(head)
+        classes = ordered(names)
+        order = list(map(names.index, classes))
+        weights, bias = weights[order], bias[order]
     return LinearClassifier(
         name=name,
         features=features,

@@ -151,8 +151,9 @@ def _check(state: Path) -> None:
 
 def _checksums(folder: Path) -> dict[str, str]:
     """The SHA-256 of every file in the folder but the manifest, by its path there."""
-    return {
-        str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest()
-        for path in sorted(folder.rglob("*"))
-        if path.is_file() and path.name != MANIFEST
-    }
+    checksums = {}
+    for path in sorted(folder.rglob("*")):
+        if path.is_file() and path.name != MANIFEST:
+            with path.open("rb") as file:
+                checksums[str(path.relative_to(folder))] = hashlib.file_digest(file, "sha256").hexdigest()
+    return checksums

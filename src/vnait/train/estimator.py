@@ -23,6 +23,7 @@ from vnait.results.record import plain
 from vnait.shared import schemas
 from vnait.shared.errors import InputError, as_input_error
 from vnait.shared.escaping import json_text
+from vnait.shared.files import home
 from vnait.train import predict
 from vnait.train.arrays import (
     Texts,
@@ -122,6 +123,7 @@ class _OfTexts(BaseEstimator):
     @classmethod
     def _load(cls, folder: str | Path, *, numbers: bool) -> tuple[Self, list[Any]]:
         """A saved estimator, this class's or one of `vnait train`, and its labels of their own types."""
+        folder = home(folder)
         fitted = predict.load(folder)
         check_task(fitted.task, *([REGRESSION] if numbers else [CLASSIFICATION, MULTILABEL]))
         known = cls._get_param_names()

@@ -13,6 +13,7 @@ from transformers import PreTrainedModel, get_linear_schedule_with_warmup
 
 from vnait.data import batches
 from vnait.data.vocabulary import Vocabulary
+from vnait.pretrained.lora import has_lora, learned, save_states_without_base
 from vnait.shared.processes import WAIT, on_cpu
 from vnait.shared.randomness import Draws, draws_itself
 from vnait.train import bag_of_words
@@ -55,6 +56,8 @@ class Loop:
             kwargs_handlers=[InitProcessGroupKwargs(timeout=WAIT)],
         )
         self.model, self.optimizer, self.schedule = self.accelerator.prepare(model, optimizer, schedule)
+        if has_lora(model):
+            save_states_without_base(self.accelerator, model)
         self.progress = Progress(joined=max(self.steps * 2 // 3, 1) if self.joins else self.steps)
 
     def train(self, callback: Callable[[Status], None]) -> None:
@@ -91,7 +94,7 @@ class Loop:
         """The model with a linear part of the labelled's rows mixed in, and the share of that part."""
         model: PreTrainedModel = self.accelerator.unwrap_model(self.model)
         if self.progress.best:
-            model.load_state_dict(self.progress.best)
+            model.load_state_dict(self.progress.best, strict=not has_lora(model))
         model = model.cpu().eval()
         share = self._mix(model, labelled) if hasattr(model, "bag") and self.run.bag != 0 else 0.0
         labelled.target.finish(model)
@@ -127,7 +130,7 @@ class Loop:
         """Go back to the best step if there is one, score it, and go on to the steps that use all rows."""
         if self.progress.best:
             model: PreTrainedModel = self.accelerator.unwrap_model(self.model)
-            model.load_state_dict(self.progress.best)
+            model.load_state_dict(self.progress.best, strict=not has_lora(model))
             if self._stops_early:
                 self._skip_to(self.steps - max(self.progress.best_step // 2, 1))
             self.progress.best, self.progress.worse = {}, 0
@@ -142,9 +145,9 @@ class Loop:
     def _validate(self) -> None:
         """Score the model, with the linear part mixed in, on the held-out rows; then restore its weights."""
         model = self.accelerator.unwrap_model(self.model)
-        before = {name: value.detach().clone() for name, value in model.state_dict().items()}
+        before = {name: value.detach().clone() for name, value in learned(model).items()}
         self.progress.validation = self.labelled.validation_metrics(self.model_of(self.labelled)[0])
-        model.load_state_dict(before)
+        model.load_state_dict(before, strict=not has_lora(model))
         model.to(self.accelerator.device)
 
     def _batches(self) -> Iterator[list[int]]:
@@ -200,7 +203,7 @@ class Loop:
         if loss < progress.best_loss:
             model = self.accelerator.unwrap_model(self.model)
             progress.best_loss, progress.best_step, progress.worse = loss, progress.step, 0
-            progress.best = {name: value.detach().cpu().clone() for name, value in model.state_dict().items()}
+            progress.best = {name: value.detach().cpu().clone() for name, value in learned(model).items()}
         else:
             progress.worse += 1
         return loss

@@ -31,9 +31,10 @@ from vnait.data.tokens import encode_words, parts
 from vnait.model import VnaitForTokenClassification
 from vnait.pretrained import tokens
 from vnait.pretrained.attach.saving import NOTES, load_tuned, save_tuned
+from vnait.pretrained.lora import has_lora
 from vnait.results.record import Record, warn_of_other
 from vnait.shared.errors import InputError
-from vnait.shared.files import atomic_folder
+from vnait.shared.files import atomic_folder, home
 from vnait.shared.processes import one_thread, usual_torch
 from vnait.shared.quiet import no_bars
 from vnait.train import linear, saved
@@ -128,6 +129,8 @@ class Fitted:
                     notes["pairs"] = True
                 if self.task == TAGGING:
                     notes["task"] = TAGGING
+                if has_lora(self.model):
+                    notes["base"] = self.record.run["base"]
                 save_tuned(self.model, self.tokenizer, draft, notes)
             for name, content in {**record, **(extras or {})}.items():
                 (draft / name).write_text(content, encoding="utf-8")
@@ -278,7 +281,7 @@ def load_transformer(folder: str | Path) -> Fitted:
 @usual_torch()
 def load(folder: str | Path) -> Fitted | LinearClassifier:
     """The classifier saved in a folder; an `InputError` names the fault of the folder."""
-    folder = Path(folder)
+    folder = Path(home(folder))
     record = saved.record_in(folder)
     if (folder / linear.NOTES).is_file():
         return linear.load(folder, record)

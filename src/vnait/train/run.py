@@ -11,7 +11,7 @@ from vnait.shared.errors import InputError, did_you_mean
 
 TRACKERS = ("csv", "tensorboard", "wandb", "mlflow")
 # Settings that keys have only away from their default, and by another name, so that earlier keys stay.
-LATER = ("threads", "holdout", "class_weight")
+LATER = ("threads", "holdout", "class_weight", "lora")
 EARLIER_NAMES = {"early_stopping": "refit"}
 MOST_HELD_OUT = 2_000  # validation rows: more take time, and 2,000 tell accuracies 2 points apart
 MOST_STEPS = 4_000  # by default, however many rows there are
@@ -34,7 +34,7 @@ READS_VECTORS = ("averaged",)  # of the simple models
 FROZEN = "frozen"  # with a base: logistic regression of its embeddings
 PREFIX = "base:"  # in a comparison, of methods attached to the pretrained base
 BALANCED = "balanced"  # of class weights, as in scikit-learn
-RATE, BASE_RATE = 3e-3, 1e-4  # default learning rates, of a model from scratch and of a pretrained base
+RATE, BASE_RATE, LORA_RATE = 3e-3, 1e-4, 5e-4  # default learning rates, of a model from scratch, a base, LoRA
 
 
 def setting(default: Any, text: str) -> Any:
@@ -60,7 +60,9 @@ class Run:
     )
     batch_size: int = setting(32, "Texts per optimizer step.")
     learning_rate: float | None = setting(
-        None, "Peak learning rate of AdamW's schedule. Default: 3e-3, and 1e-4 of a pretrained base."
+        None,
+        "Peak learning rate of AdamW's schedule. Default: 3e-3; 1e-4 of a pretrained base, "
+        "5e-4 of its adapters.",
     )
     weight_decay: float = setting(0.01, "Weight decay of AdamW, for matrices.")
     warmup: float = setting(0.1, "Share of the steps in which the learning rate rises, in [0, 1).")
@@ -102,6 +104,10 @@ class Run:
     base: str | None = setting(
         None, "A pretrained encoder to fine-tune: a folder or a name on the hub. Default: from scratch."
     )
+    lora: bool = setting(
+        False,
+        "Train LoRA adapters of the base, and leave its weights as they are: less memory, a small folder.",
+    )
     threads: int = setting(
         1, "CPU threads; the last digits of the weights depend on it. More are faster for a pretrained base."
     )
@@ -138,6 +144,8 @@ class Run:
             yield f"method {self.method!r} is for comparisons; a training takes {inner!r}"
         elif self.method != BASE_POSITIONS:
             yield from unknown([self.method])
+        if self.lora and self.base is None:
+            yield "lora is for a pretrained base: give one with --base (base= in Python)"
         for name in COUNTS:
             count = getattr(self, name)
             if count is None and name in ("steps", "num_heads"):
@@ -180,7 +188,9 @@ class Run:
         """The peak learning rate: the default depends on the base."""
         if self.learning_rate is not None:
             return self.learning_rate
-        return RATE if self.base is None else BASE_RATE
+        if self.base is None:
+            return RATE
+        return LORA_RATE if self.lora else BASE_RATE
 
     @property
     def settings(self) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from vnait.model import (
     VnaitForTokenClassification,
 )
 from vnait.positions.methods import METHODS
+from vnait.pretrained import lora
 from vnait.pretrained.attach.saving import ADAPTER, BASE, NOTES
 from vnait.pretrained.loading import from_pretrained
 from vnait.results.record import Record
@@ -29,7 +30,7 @@ TRANSFORMERS = (
 WRITTEN = (  # the files of a saved model
     *TRANSFORMERS.split(),
     *("record.json", "estimator.json", "README.md"),
-    *(BASE, ADAPTER, NOTES),
+    *(BASE, ADAPTER, NOTES, lora.FOLDER),
 )
 Classifier = VnaitForSequenceClassification | VnaitForTokenClassification
 
@@ -37,7 +38,7 @@ Classifier = VnaitForSequenceClassification | VnaitForTokenClassification
 def check_replaceable(folder: str | Path) -> None:
     """Raise InputError if a folder has anything but an older model of ours, which saving would replace."""
     files.check_replaceable(folder, (*WRITTEN, *linear.WRITTEN), "a model")
-    path = Path(folder)
+    path = Path(files.home(folder))
     noted = any((path / notes).is_file() for notes in (NOTES, linear.NOTES))
     ours = noted or _model_type(path / "config.json") == VnaitConfig.model_type
     if path.is_dir() and any(path.iterdir()) and not ours:

@@ -17,7 +17,7 @@ from vnait.shared.errors import InputError
 
 @dataclass(frozen=True, kw_only=True)
 class PositionSource:
-    """A source of position: its path, its kind, and whether it still acts on its own."""
+    """A source of position: its path, its kind, and whether it acts, on its own or by the method."""
 
     path: str
     kind: str
@@ -60,9 +60,10 @@ def audit(model: nn.Module) -> Audit:
 
 
 def _sources(site: Site) -> Iterator[tuple[str, str, bool]]:
-    """Path in the owner, kind, and whether it still acts on its own."""
+    """Path in the owner, kind, and whether it acts."""
     attached = attached_to(site.owner)
     alone = attached is None
+    acts = attached is None or attached.own_places != "zero"
     for table in site.tables:
         yield table.path, "position table", True
     turning = [part.path for part in site.turning]
@@ -75,14 +76,14 @@ def _sources(site: Site) -> Iterator[tuple[str, str, bool]]:
     by = "" if attached is None else f" by the method's places ({attached.own_places})"
     for rotary in site.rotaries:
         if isinstance(rotary.parent, DifferentiableRotary):
-            yield rotary.path.removesuffix(".rotary"), f"rotation{by}", False
+            yield rotary.path.removesuffix(".rotary"), f"rotation{by}", acts
         else:
             yield rotary.path, "rotation", True
     for path in turning:
-        yield path, f"rotation{by}", alone
+        yield path, f"rotation{by}", acts
     distances = [f"{part.path}.relative_attention_bias" for part in site.relatives]
     for path in [*distances, *(["build_alibi_tensor"] if site.alibi else [])]:
-        yield path, f"bias of distances{by}", alone
+        yield path, f"bias of distances{by}", acts
     for path in site.inside:
         yield path, "inside the layers", True
     if attached is not None:

@@ -19,6 +19,7 @@ from transformers import (
 from vnait.data.tasks import TAGGING
 from vnait.positions.method import Method
 from vnait.positions.methods import BASE_POSITIONS
+from vnait.pretrained import lora
 from vnait.pretrained.attach import files
 from vnait.pretrained.attach.attached import Attached, attached_owners, settings_of
 from vnait.pretrained.attach.attaching import Attachment, attach, detach
@@ -157,8 +158,10 @@ def _checksum(owners: list[PreTrainedModel]) -> str:
     """SHA-256 of the models' own weights, by name, type, shape and bytes, without what is attached."""
     digest = hashlib.sha256()
     for owner in owners:
-        for name, tensor in sorted(owner.state_dict().items()):
-            if not name.startswith("vnait."):
+        # Without peft's adapters, and under the names that the layers have without them.
+        state = {name.replace(".base_layer.", "."): tensor for name, tensor in owner.state_dict().items()}
+        for name, tensor in sorted(state.items()):
+            if not name.startswith("vnait.") and ".lora_" not in name:
                 digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}\n".encode())
                 flat = tensor.detach().cpu().contiguous().reshape(-1)
                 digest.update(flat.view(torch.uint8).numpy().tobytes())
@@ -170,8 +173,14 @@ def _in_words(base: dict[str, str]) -> str:
 
 
 def save_tuned(model: PreTrainedModel, tokenizer: Any, folder: Path, notes: dict[str, Any]) -> None:
-    """Write base/ (a transformers model with its tokenizer), adapter/ (what was attached) and tuned.json."""
-    save_base(model, folder / BASE)
+    """Write base/ (a transformers model with its tokenizer), adapter/ (what was attached) and tuned.json.
+
+    With LoRA base/ has no weights, and lora/ the adapters; `notes["base"]` is then the base.
+    """
+    if lora.has_lora(model):
+        notes = notes | lora.save_lora(model, folder / lora.FOLDER, folder / BASE, notes["base"])
+    else:
+        save_base(model, folder / BASE)
     tokenizer.save_pretrained(folder / BASE)
     if notes["method"] != BASE_POSITIONS:
         save_adapter(model, folder / ADAPTER)
@@ -187,9 +196,14 @@ def load_tuned(folder: Path) -> tuple[PreTrainedModel, Any, dict[str, Any]]:
         notes = schemas.check(schemas.Tuned, json.loads((folder / NOTES).read_text(encoding="utf-8")))
         tokenizer = tokenizer_from(folder / BASE)
         kind = CLASSES[notes.get("task") == TAGGING]
-        model = from_pretrained(kind, folder / BASE, use_safetensors=True)
+        if "base" in notes:
+            model = lora.load_base(kind, folder / BASE, dict(notes))
+        else:
+            model = from_pretrained(kind, folder / BASE, use_safetensors=True)
     if notes["method"] != BASE_POSITIONS:
         load_adapter(model, folder / ADAPTER)
+    if "base" in notes:
+        lora.load_lora(model, folder / lora.FOLDER)
     return model.eval(), tokenizer, dict(notes)
 
 

@@ -1,21 +1,30 @@
-"""`vnait extend`: ways to read texts past an embedder's limit, measured beside those that cost nothing."""
+"""`vnait extend`: ways to read texts past a model's limit, measured beside those that cost nothing."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
+from itertools import product
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
+from vnait.pretrained.extend.decoder import extend_decoder, is_language_model
 from vnait.pretrained.extend.embedder import Embedder, check_folder
+from vnait.pretrained.extend.finished import Finished
+from vnait.pretrained.extend.perplexity import Perplexities
 from vnait.pretrained.extend.report import Report
 from vnait.pretrained.extend.tasks import GENERATED, MAX_TEXTS, Result, Task, from_documents
-from vnait.pretrained.extend.variants import MEAN, SUREST, UNSAVED, VARIANTS, variants_of
-from vnait.shared.errors import InputError, did_you_mean
+from vnait.pretrained.extend.variants import DECODER_VARIANTS, MEAN, SUREST, UNSAVED, VARIANTS, variants_of
+from vnait.results.record import key_of
+from vnait.shared.errors import InputError, did_you_mean, first_line
+from vnait.shared.files import fingerprint
 from vnait.shared.quiet import no_bars
 from vnait.shared.randomness import preserved_generators
 
-__all__ = ["VARIANTS", "Report", "extend"]
+__all__ = ["DECODER_VARIANTS", "VARIANTS", "Perplexities", "Report", "extend"]
+TEXTS, TEXTS_OF_DECODERS = 20, 4  # per length, by default
 SHORTEST = 256  # tokens of the shortest generated texts
 
 
@@ -27,25 +36,30 @@ def extend(
     variants: Sequence[str] = (),
     tasks: Sequence[str] = tuple(GENERATED),
     lengths: Sequence[int] = (),
-    texts: int = 20,
+    texts: int | None = None,
     documents: Sequence[str] = (),
     queries: Sequence[str] = (),
     labels: Sequence[str] = (),
+    results: str | Path | None = None,
     out: str | Path | None = None,
     save: str | None = None,
     callback: Callable[[int, int, str], None] | None = None,
-) -> Report:
-    """Compare ways to read texts past an embedder's limit, untrained, with those that cost nothing.
+) -> Report | Perplexities:
+    """Compare ways to read texts past a model's limit, untrained, with those that cost nothing.
 
     Args:
-        model: a SentenceTransformer, or a folder or name that it loads; it is left as it was
+        model: a SentenceTransformer, or a folder or name that it loads; it is left as it was. Or the folder
+            or GGUF file of a language model, whose perplexity is compared
         to: the longest text, in tokens
-        limit: tokens that the model reads as before, bit for bit; None: its `max_seq_length`
-        variants: names in `vnait.pretrained.extend.VARIANTS`; all that are for the model if there are none
+        limit: tokens that the model reads as before, bit for bit; None: its `max_seq_length`, of a language
+            model `max_position_embeddings`
+        variants: names in `vnait.pretrained.extend.VARIANTS`, of a language model in `DECODER_VARIANTS`; all
+            that are for the model if there are none. One that fails is left out with its reason
         tasks: of "passkey" and "needle", which are generated; () for documents alone
         lengths: of generated texts; 256, 512 ... up to `to` if there are none
-        texts: generated per length, up to 30
-        documents: your own, with a query or a label each
+        texts: generated per length, up to 30; None: 20, of a language model 4
+        documents: your own, with a query or a label each, which a language model does not need
+        results: a file for each result as it is measured, from which the same call goes on; None: none
         out: a folder for the recommended variant, which sentence-transformers loads after `import vnait`
         save: another variant to be saved there
         callback: called with (measured, all, what)
@@ -55,39 +69,85 @@ def extend(
 
     Needs sentence-transformers: `pip install 'vnait[embedders]'`.
     """
+    if is_language_model(model):
+        if queries or labels:
+            raise InputError("a language model is compared on documents alone; leave queries and labels out.")
+        return extend_decoder(
+            model,
+            to=to,
+            limit=limit,
+            variants=variants,
+            lengths=lengths,
+            texts=texts or TEXTS_OF_DECODERS,
+            documents=documents,
+            results=results,
+            out=out,
+            save=save,
+            callback=callback,
+        )
     if out is not None:
         check_folder(out)
     embedder, name = Embedder.load(model, limit, to)
     chosen = _variants(variants, save, embedder)
     with preserved_generators(), no_bars():
-        work = _generated(embedder, tasks, lengths, texts)
+        work = _generated(embedder, tasks, lengths, TEXTS if texts is None else texts)
         work += _of_the_user(embedder, documents, queries, labels)
         if not work:
             raise InputError("there is nothing to try; give a task, or documents of your own.")
+        finished = Finished(None if results is None else Path(results))
+        measured, left_out = _measured(embedder, name, chosen, work, finished, callback)
         report = Report(
             model=name,
             limit=embedder.limit,
             to=to,
-            results=_measured(embedder, chosen, work, callback),
-            within={variant: embedder.change_within(variant) for variant in chosen if variant not in UNSAVED},
+            results=measured,
+            within={
+                variant: embedder.change_within(variant)
+                for variant in chosen
+                if variant not in (*UNSAVED, *left_out)
+            },
+            left_out=left_out,
         )
         return report if out is None else _saved(report, embedder, Path(out), save)
 
 
 def _measured(
     embedder: Embedder,
+    name: str,
     variants: Sequence[str],
     tasks: Sequence[Task],
+    finished: Finished,
     callback: Callable[[int, int, str], None] | None,
-) -> tuple[Result, ...]:
+) -> tuple[tuple[Result, ...], dict[str, str]]:
+    """Every variant on every task, and those that fail with their reasons."""
+    facts = [fingerprint(name), embedder.limit, embedder.to]
     results: list[Result] = []
-    for task in tasks:
-        for variant in variants:
-            if callback is not None:
-                what = f"{task.name}, {max(task.lengths):,}, {variant}"
-                callback(len(results), len(tasks) * len(variants), what)
-            results.append(embedder.measure(variant, task))
-    return tuple(results)
+    left_out: dict[str, str] = {}
+    for place, (task, variant) in enumerate(product(tasks, variants)):
+        if callback is not None:
+            what = f"{task.name}, {max(task.lengths):,}, {variant}"
+            callback(place, len(tasks) * len(variants), what)
+        key = key_of(*facts, asdict(task), variant)
+        if variant in left_out:
+            continue
+        if key not in finished.rows:
+            try:
+                result = embedder.measure(variant, task)
+            except (InputError, RuntimeError, MemoryError) as error:
+                left_out[variant] = first_line(error)
+                continue
+            costs = {"seconds": result.seconds, "memory": result.memory}
+            finished.add(key, task=task.name, variant=variant, right=result.right.tolist(), **costs)
+        row = finished.rows[key]
+        right = np.array(row["right"], dtype=bool)
+        results.append(
+            Result(variant=variant, task=task, right=right, seconds=row["seconds"], memory=row["memory"])
+        )
+    complete = [result for result in results if result.variant not in left_out]
+    if not complete:
+        reasons = "; ".join(f"{variant}: {reason}" for variant, reason in left_out.items())
+        raise InputError(f"no variant can read these texts ({reasons}).")
+    return tuple(complete), left_out
 
 
 def _variants(variants: Sequence[str], save: str | None, embedder: Embedder) -> tuple[str, ...]:

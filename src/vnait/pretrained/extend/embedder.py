@@ -21,7 +21,7 @@ from vnait.pretrained.extend.lengthening import SETTINGS, lengthen, shorten, sit
 from vnait.pretrained.extend.parts import Special, split
 from vnait.pretrained.extend.scoring import Vectors, by_words, costs, labelled, ranked_first, similarities
 from vnait.pretrained.extend.tasks import NEEDLES, Result, Task
-from vnait.pretrained.extend.variants import CUT, MEAN, SUREST, VNAIT, WORDS
+from vnait.pretrained.extend.variants import CAUSAL, CUT, MEAN, SUREST, VNAIT, WORDS
 from vnait.pretrained.loading import from_pretrained
 from vnait.pretrained.tokens import special_tokens
 from vnait.shared.errors import InputError, as_input_error, extra, first_line
@@ -87,7 +87,7 @@ class Embedder:
         before, self.model.max_seq_length = self.model.max_seq_length, length
         try:
             if variant == VNAIT:
-                attach(self.body, "vnait")
+                attach(self.body, CAUSAL if site_of(self.body).causal else VNAIT)
             elif variant not in (CUT, SUREST):
                 reading = "windows" if variant == MEAN else variant
                 lengthen(self.body, reading, limit=self.limit, special=self.special)

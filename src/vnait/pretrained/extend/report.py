@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -45,6 +45,7 @@ class Report:
     limit, to   tokens that the model reads as it is, and that it was tried on
     within      per variant, the largest change of the vector of a text within the limit
     saved       the folder that was written, and the variant in it
+    left_out    per variant that could not be measured, the reason
     unsaved     the folder that was not, since the recommended variant needs no other model
     """
 
@@ -53,6 +54,7 @@ class Report:
     to: int
     results: tuple[Result, ...]
     within: dict[str, float]
+    left_out: dict[str, str] = field(default_factory=dict)
     saved: tuple[str, str] | None = None
     unsaved: str | None = None
 
@@ -166,7 +168,7 @@ class Report:
             shares = [share for share in self.by_length() if share.task == task]
             heads = [f"{length:,}" for length in sorted({share.length or 0 for share in shares})]
             table = self._table(shares, lambda share: share.length)
-            parts.append(_drawn(f"{task}, right of texts up to so many tokens (%)", heads, table))
+            parts.append(drawn(f"{task}, right of texts up to so many tokens (%)", heads, table))
             shares = [share for share in self.by_depth() if share.task == task]
             if shares:
                 heads = [
@@ -174,14 +176,16 @@ class Report:
                     for low, high in sorted({share.depth or (0.0, 1.0) for share in shares})
                 ]
                 table = self._table(shares, lambda share: share.depth)
-                parts.append(_drawn(f"{task}, by depth in texts past {self.limit} tokens (%)", heads, table))
-        parts.append(self._costs_drawn())
+                parts.append(drawn(f"{task}, by depth in texts past {self.limit} tokens (%)", heads, table))
+        parts.append(self._costsdrawn())
         changes = [
             f"{variant} {'same bits' if not change else f'{change:.1g}'}"
             for variant, change in self.within.items()
         ]
         if changes:
             parts.append(f"Vectors of texts within {self.limit} tokens change by: {', '.join(changes)}.")
+        if self.left_out:
+            parts.append(reasons(self.left_out))
         return "\n\n".join(parts)
 
     def document(self) -> dict[str, Any]:
@@ -198,6 +202,7 @@ class Report:
             "rows": rows,
             "costs": self.costs(),
             "within_limit": self.within,
+            "left_out": self.left_out,
             "recommended": self.advice.variant,
             "reason": self.advice.reason,
             "words": self.words,
@@ -220,7 +225,7 @@ class Report:
         }
         return {variant: [cells.get((variant, key), "") for key in columns] for variant in self.variants}
 
-    def _costs_drawn(self) -> str:
+    def _costsdrawn(self) -> str:
         lengths = sorted({row["length"] for row in self.costs()})
         cells: dict[tuple[str, int], list[tuple[float, float]]] = {}
         for row in self.costs():
@@ -231,7 +236,7 @@ class Report:
             ]
             for variant in self.variants
         }
-        return _drawn("ms per text, most MiB taken", [f"{length:,}" for length in lengths], table)
+        return drawn("ms per text, most MiB taken", [f"{length:,}" for length in lengths], table)
 
 
 def _cost(costs: Sequence[tuple[float, float]]) -> str:
@@ -239,7 +244,13 @@ def _cost(costs: Sequence[tuple[float, float]]) -> str:
     return f"{float(np.mean(milliseconds)):.0f} ms, {max(memory):.0f}"
 
 
-def _drawn(title: str, heads: Sequence[str], rows: dict[str, list[str]]) -> str:
+def reasons(left_out: dict[str, str]) -> str:
+    """A line per variant that was left out."""
+    return "\n".join(["left out", *(f"    {variant}: {reason}" for variant, reason in left_out.items())])
+
+
+def drawn(title: str, heads: Sequence[str], rows: dict[str, list[str]]) -> str:
+    """A table of cells by row, indented, under its title."""
     table = [["", *heads], *([variant, *cells] for variant, cells in rows.items())]
     widths = [max(len(row[column]) for row in table) for column in range(len(table[0]))]
     lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) for row in table]

@@ -14,7 +14,7 @@ from vnait.results.record import Record, read
 from vnait.results.report import comparison
 from vnait.results.results import Results, metric_of
 from vnait.shared.errors import InputError
-from vnait.shared.files import atomic_file
+from vnait.shared.files import atomic_file, home
 
 __all__ = ["write"]
 
@@ -25,7 +25,7 @@ def write(folder: str | Path) -> Path:
 
     InputError if the folder has no records of a comparison or of short studies.
     """
-    folder = Path(folder)
+    folder = Path(home(folder))
     source = folder / "records.jsonl"
     if not source.is_file():
         raise InputError(

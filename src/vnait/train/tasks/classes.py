@@ -11,6 +11,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from vnait.data import Table
+from vnait.data.labels import ordered
 from vnait.results.scores import details, right_rows, scores
 from vnait.shared.errors import InputError
 from vnait.train.tasks.shared import OfTexts, check_known
@@ -25,7 +26,7 @@ class Classes(OfTexts):
     @classmethod
     def of(cls, table: Table) -> Classes:
         """The classes of a table. InputError if there is only one."""
-        classes = sorted(set(table.labels or []))
+        classes = ordered(table.labels or [])
         if len(classes) < 2:
             raise InputError(
                 f"{table.name} has one class only ({classes[0]}); a classifier needs two or more."

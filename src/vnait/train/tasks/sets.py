@@ -12,7 +12,7 @@ from torch.nn import functional
 from transformers import PreTrainedModel
 
 from vnait.data import Table
-from vnait.data.labels import cell_of, labels_in
+from vnait.data.labels import cell_of, labels_in, ordered
 from vnait.data.tasks import MULTILABEL
 from vnait.model import VnaitForSequenceClassification
 from vnait.results.scores import by_label, by_length, set_scores
@@ -34,7 +34,7 @@ class LabelSets(OfTexts):
     @classmethod
     def of(cls, table: Table) -> LabelSets:
         """The labels of a table. InputError if there is only one, or all texts have the same."""
-        names = sorted(set(table.single_labels))
+        names = ordered(table.single_labels)
         if len(names) < 2:
             raise InputError(
                 f"{table.name} has {f'one label only ({names[0]})' if names else 'no label'}; multilabel "

@@ -11,7 +11,7 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from vnait.data.ids import Ids
-from vnait.data.labels import alike
+from vnait.data.labels import DIFFERENCES, ordered, variants
 from vnait.data.sentences import Piece
 from vnait.data.tasks import CLASSIFICATION
 from vnait.shared.errors import InputError
@@ -76,7 +76,7 @@ class OfTexts(Common):
 def check_known(labels: Sequence[str], names: Sequence[str], what: str, test: str, name: str) -> None:
     """Raise InputError if no label of the test rows is known; log those that aren't."""
     counts = Counter(labels)
-    unseen = sorted(counts.keys() - set(names))
+    unseen = ordered(counts.keys() - set(names))
     if len(unseen) == len(counts):
         raise InputError(f"{no_common_label(labels, names, test, name)}.")
     if unseen:
@@ -101,7 +101,8 @@ def no_common_label(labels: Sequence[str], names: Sequence[str], test: str, name
 
 
 def _written_otherwise(labels: Sequence[str], names: Sequence[str]) -> str:
-    near = [label for label in alike([*labels, *names]) if label not in names]
-    if not near:
+    groups = variants([*labels, *names])
+    near = sorted(label for group in groups if not group.keys().isdisjoint(names) for label in group)
+    if not (near := [label for label in near if label not in names]):
         return ""
-    return f"; {near[0]!r} differs from a known one only in spaces, capitals or how a number is written"
+    return f"; {near[0]!r} differs from a known one only in {DIFFERENCES}"
