@@ -199,6 +199,19 @@ def test_class_weights_reach_the_model(method, steps, home, document, vnait):
     assert code == 2 and "--class-weight neg=two: 'neg=two' is not a label, = and a number" in err
 
 
+def test_a_saved_model_is_trained_further(home, document, vnait):
+    command = ["train", "data.csv", "--continue", "model", "--out", "new", "--quiet"]
+    record = document(*command, "--steps", "2", "--class-weight", "balanced")["record"]
+    run, before = record["run"], predict.load("model").record
+    assert (run["steps"], run["class_weight"], run["max_length"]) == (2, "balanced", before.run["max_length"])
+    assert record["data"]["continued"]["key"] == before.key
+    assert f"continued that of another model (record {before.key})" in Path("new/README.md").read_text()
+    code, _, err = vnait(*command, "--method", "rope", "--tokens", "characters")
+    assert code == 2 and "goes on with the settings of the model; leave --method, --tokenization out." in err
+    code, _, err = vnait(*command[:3], "gone", "--out", "new")
+    assert code == 2 and "there is no folder gone" in err
+
+
 def test_held_out_rows_choose_the_penalty(home, vnait, monkeypatch):
     monkeypatch.setattr(train, "best", lambda fitted: next(one for one in fitted if smoothness(one) == 1))
     command = ["train", "data.csv", *SMALL, "--out", "new", "--method", "vnait-warp", "--smoothness", "0,1,2"]

@@ -37,6 +37,7 @@ from vnait.shared.processes import one_thread, threads
 from vnait.train import bag_of_words, labelled, loop, predict
 from vnait.train import fitting as train
 from vnait.train.baselines import BASELINES, fit_baseline
+from vnait.train.continued import Continued, loaded, run_of
 from vnait.train.estimator import TextClassifier
 from vnait.train.fitting import fit, prepare
 from vnait.train.models import new_model
@@ -587,6 +588,57 @@ def test_class_weights_that_fit_no_labels_are_refused(class_weight, changes, mes
         fit_baseline(
             "tfidf", replace(table, **changes), tokenization="words", seed=0, class_weight=class_weight
         )
+
+
+@pytest.mark.parametrize("task", ["classification", "regression", "multilabel", "tagging"])
+def test_further_training_starts_from_the_saved_model(task, tmp_path):
+    texts, later = (texts_of(seed=seed) for seed in (1, 2))
+    labels = {
+        "classification": lambda row: texts.labels[row],
+        "regression": lambda row: str(row % 5 + (texts.labels[row] == "pos")),
+        "multilabel": lambda row: texts.labels[row] + "|all" * (row % 3 == 0),
+        "tagging": lambda row: " ".join(["O", "X"] * 9)[: 2 * len(texts.texts[row].split()) - 1],
+    }[task]
+    table = replace(texts, task=task, labels=[labels(row) for row in range(len(texts))])
+    first = fit(Run(steps=20, method="none"), table, words_of(table))
+    first.save(tmp_path / "first")
+    new = replace(table, texts=later.texts, name="later.csv") if task != "tagging" else table
+    run = run_of(first, tmp_path / "first", {"steps": 1, "learning_rate": 1e-12})
+    second = fit(run, new, Continued.of(first, tmp_path / "first", new))
+    asked = new.texts[:8]
+    read = {"regression": "numbers", "tagging": "of_words"}.get(task, "probabilities")
+    answers, before = (
+        np.concatenate([*map(np.atleast_1d, getattr(m, read)(asked))]) for m in (second, first)
+    )
+    assert np.allclose(answers, before, atol=1e-5)
+    assert second.classes == first.classes and second.record.method == "none"
+    continued = second.record.data["continued"]
+    assert (continued["key"], continued["rows"]) == (first.record.key, len(table))
+    assert second.record.data["bag_share"] == first.record.data["bag_share"]
+    learned = fit(
+        replace(run, learning_rate=0.01, steps=5), new, Continued.of(first, tmp_path / "first", new)
+    )
+    assert not equal(weights(learned), weights(second)) and learned.record.key != second.record.key
+
+
+def test_further_training_needs_a_transformer_with_the_same_labels(table, words, tmp_path):
+    fitted = fit(Run(steps=2, method="none"), table, words)
+    fitted.save(tmp_path / "model")
+    for labels, message in [
+        (["neg", "odd"], "made.csv also has 'odd', and made.csv lacks 'pos'; train a new model on the old"),
+        (["neg", "pos", "odd", "pos"], "made.csv also has 'odd'; train"),
+    ]:
+        others = replace(table, labels=[labels[row % len(labels)] for row in range(len(table))])
+        with pytest.raises(InputError, match=message):
+            Continued.of(fitted, tmp_path / "model", others)
+    fit_baseline("tfidf", table, tokenization="words", seed=0).save(tmp_path / "simple")
+    with pytest.raises(InputError, match="the simple model tfidf, which is fitted at once and"):
+        loaded(tmp_path / "simple")
+    with pytest.raises(InputError, match=r"has no record\.json"):
+        run_of(replace(fitted, record=None), tmp_path / "model", {})
+    before = Continued.of(fitted, tmp_path / "model", table).fingerprint
+    fit(Run(steps=3, method="none"), table, words).save(tmp_path / "model")
+    assert Continued.of(fitted, tmp_path / "model", table).fingerprint != before
 
 
 def test_no_validation_trains_on_every_row_to_the_last_step(table, words, monkeypatch):

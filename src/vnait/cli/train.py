@@ -44,6 +44,12 @@ OF_RUN = (  # options that are settings of the run as they are
 )
 
 
+SETTLED = (  # options that a model which is trained further has already
+    *("method", "base", "lora", "task", "max_length", "smoothness", "boundary"),
+    *("vectors", "vector_words", "tune_vectors", "tokenization"),
+)
+
+
 class Words(TypedDict):
     """How texts become words with vectors, as `vocabulary_of` takes it."""
 
@@ -52,6 +58,14 @@ class Words(TypedDict):
     tokenization: str
 
 
+Continue = Annotated[
+    Path | None,
+    typer.Option(
+        "--continue",
+        help="The folder of a Transformer that `vnait train` saved: goes on from it, with its words, labels "
+        "and settings, on the new rows. Default: a new model.",
+    ),
+]
 # Not of the type of `Run`: the values of several trainings.
 Smoothness = Annotated[
     str | None,
@@ -81,6 +95,7 @@ def train_command(
     test: Annotated[str | None, typer.Option(help="A file of test rows. Default: no test scores.")] = None,
     files: shared.FileOptions,
     labels: shared.LabelOptions,
+    folder: Continue = None,
     seed: Annotated[int, shared.setting("seed")] = Run.seed,
     vectors: shared.VectorFile = None,
     vector_words: shared.VectorWords = None,
@@ -106,20 +121,23 @@ def train_command(
     _check_name(out)
     words = Words(vectors=vectors, vector_words=vector_words, tokenization=tokenization)
     weights = shared.class_weight_of(class_weight)
+    if folder is not None:
+        run, words["tokenization"], task = _continued(context, folder, weights)
     read = partial(shared.read_with_tests, data, test, text, label, files, labels, task)
-    if method in SIMPLE_OF.get(task, ()) or (base is not None and method == FROZEN):
+    if folder is None and (method in SIMPLE_OF.get(task, ()) or (base is not None and method == FROZEN)):
         _check_simple(method, context.params)
         with shared.progress(quiet, f"training {method}"):
             simple = _simple(method, base, *read(), out, words, Run(seed=seed, class_weight=weights))
         _show(simple, out, as_json)
         return
-    options = {name: context.params[name] for name in OF_RUN}
-    run = Run(method=_method_for(context, base, method), class_weight=weights, **options)
+    if folder is None:
+        options = {name: context.params[name] for name in OF_RUN}
+        run = Run(method=_method_for(context, base, method), class_weight=weights, **options)
     penalties = _penalties(run, smoothness, boundary)
     from vnait.shared.processes import is_first, once_per_node  # torch, once the settings are checked
 
     with shared.progress(quiet or not is_first(), "reading texts and words"):
-        ready, about = once_per_node(lambda: _prepared(run, *read(), out, words))
+        ready, about = once_per_node(lambda: _prepared(run, *read(), out, words, folder))
     fitted = _trained(ready, penalties, out, about, quiet=quiet)
     if fitted is not None:
         _show(fitted, out, as_json)
@@ -127,12 +145,32 @@ def train_command(
 
 def _method_for(context: typer.Context, base: str | None, method: str) -> str:
     """The method; to a base that reads from left to right, if none was named, the causal one."""
-    source = context.get_parameter_source("method")
-    if base is None or source is None or source.name != "DEFAULT":
+    if base is None or _is_given(context, "method"):
         return method
     from vnait.train.base import Base
 
     return Base.load(base).default_method
+
+
+def _is_given(context: typer.Context, name: str) -> bool:
+    source = context.get_parameter_source(name)
+    return source is not None and source.name != "DEFAULT"
+
+
+def _continued(
+    context: typer.Context, folder: Path, weights: dict[str, float] | str | None
+) -> tuple[Run, str, str]:
+    """The settings of the model in a folder, with the options that were given; its tokenization and task."""
+    if settled := [name for name in SETTLED if _is_given(context, name)]:
+        names = ", ".join(f"--{name.replace('_', '-')}" for name in settled)
+        raise InputError(f"--continue goes on with the settings of the model; leave {names} out.")
+    shared.check_folder(folder)
+    from vnait.train.continued import loaded, run_of
+
+    fitted = loaded(folder)
+    changes = {name: context.params[name] for name in OF_RUN if _is_given(context, name)}
+    changes |= {"class_weight": weights} if weights is not None else {}
+    return run_of(fitted, folder, changes), fitted.tokenizer.init_kwargs["tokenization"], fitted.task
 
 
 def _check_simple(method: str, options: Mapping[str, object]) -> None:
@@ -208,7 +246,7 @@ def _check_name(out: Path) -> None:
 
 
 def _prepared(
-    run: Run, table: Table, tests: Table | None, out: Path, words: Words
+    run: Run, table: Table, tests: Table | None, out: Path, words: Words, folder: Path | None
 ) -> tuple[Prepared, dict[str, Any]]:
     """The rows as ids, and the summary of the table for a model card."""
     from vnait.data import summary, warn_of_repeats
@@ -218,7 +256,7 @@ def _prepared(
 
     check_replaceable(out)
     target_of(table)  # what is wrong with the labels, before what is wrong with the words
-    made = prepare(run, table, _words(run, table.texts, words), test=tests)
+    made = prepare(run, table, _words(run, table, words, folder), test=tests)
     learned, held = (
         [table.texts[row] for row in part] for part in (made.labelled.train, made.labelled.valid)
     )
@@ -289,13 +327,19 @@ def _numbers(name: str, value: str) -> list[float]:
     return numbers
 
 
-def _words(run: Run, texts: list[str], words: Words) -> Vocabulary | Base:
-    """What makes ids of texts: a vocabulary with its vectors, or the tokenizer of the run's base."""
+def _words(run: Run, table: Table, words: Words, folder: Path | None) -> Vocabulary | Base:
+    """What makes ids of texts: a vocabulary with its vectors, that of a model in a folder, or the tokenizer
+    of the run's base.
+    """
+    if folder is not None:
+        from vnait.train.continued import Continued, loaded
+
+        return Continued.of(loaded(folder), folder, table)
     from vnait.data.vocabulary import vocabulary_of
     from vnait.train.base import Base
 
     if run.base is None:
-        return vocabulary_of(texts, **words, seed=run.seed)
+        return vocabulary_of(table.texts, **words, seed=run.seed)
     if words["vectors"] is not None or run.tune_vectors or words["tokenization"] != "words":
         raise InputError(
             "--base brings its own vectors and tokens; leave --vectors, --tune-vectors, --tokenization out."

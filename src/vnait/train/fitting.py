@@ -23,6 +23,7 @@ from vnait.shared.processes import threads, usual_torch
 from vnait.train.arrays import row_weights
 from vnait.train.base import Base
 from vnait.train.checkpoints import Checkpoints
+from vnait.train.continued import Continued
 from vnait.train.labelled import Labelled
 from vnait.train.loop import Loop
 from vnait.train.predict import Fitted
@@ -70,6 +71,11 @@ class Prepared:
     test: Table | None
     facts: dict[str, Any]
     pairs: bool
+
+    @property
+    def bag_share(self) -> float:
+        """The share of the linear part that a further training starts with, and does not change."""
+        return float(self.facts.get("continued", {}).get("bag_share", 0.0))
 
     @property
     def key(self) -> str:
@@ -141,7 +147,7 @@ def train(
             method=run.method,
             seed=run.seed,
             run=run.settings,
-            data={**prepared.facts, "bag_share": share},
+            data={**prepared.facts, "bag_share": prepared.bag_share or share},
             metrics={**validation, **test},
             parameters=_learned(model),
             seconds=loop.progress.seconds,
@@ -201,6 +207,8 @@ def _facts(table: Table, test: Table | None, labelled: Labelled) -> dict[str, An
         facts["unknown_share"] = unknown_share(labelled.vocabulary.tokenizer, labelled.ids)
         if coverages := labelled.vocabulary.covers(None if test is None else test.texts):
             facts["coverage"] = coverages
+    if isinstance(labelled.vocabulary, Continued):
+        facts["continued"] = dict(labelled.vocabulary.before)
     if table.groups is not None:
         facts["groups"] = len(set(table.groups))
     if test is not None:

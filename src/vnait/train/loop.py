@@ -19,6 +19,7 @@ from vnait.shared.randomness import Draws, draws_itself
 from vnait.train import bag_of_words
 from vnait.train.base import groups
 from vnait.train.checkpoints import Checkpoints, Progress
+from vnait.train.continued import Continued
 from vnait.train.labelled import Labelled
 from vnait.train.logits import SEPARATOR
 from vnait.train.models import new_model
@@ -47,7 +48,10 @@ class Loop:
         self.drawing = self.draws.everywhere if draws_itself(model) else self.draws.inside
         self.separator = getattr(model.config, SEPARATOR, None)
         weights = None if labelled.weights is None else labelled.weights[labelled.train]
-        target.start(model, [labelled.labels[row] for row in labelled.train], weights)
+        if isinstance(labelled.vocabulary, Continued):
+            target.resume(model)
+        else:
+            target.start(model, [labelled.labels[row] for row in labelled.train], weights)
         optimizer = torch.optim.AdamW(groups(model, run), lr=run.rate, fused=True)
         schedule = get_linear_schedule_with_warmup(optimizer, int(run.warmup * self.steps), self.steps)
         self.accelerator = Accelerator(

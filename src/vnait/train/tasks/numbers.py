@@ -97,6 +97,16 @@ class Numbers(OfTexts):
         return squares_by_length(truth, answers, lengths)
 
     @torch.no_grad()
+    def resume(self, model: PreTrainedModel) -> None:
+        """From the labels' unit to standardized numbers, in the head and in the bag of words."""
+        head = _head(model)
+        head.weight.div_(self.scale)
+        head.bias.sub_(self.mean).div_(self.scale)
+        if hasattr(model, "bag"):
+            model.bag.logits.div_(self.scale)
+            model.bag.bias.div_(self.scale)
+
+    @torch.no_grad()
     def finish(self, model: PreTrainedModel) -> None:
         """From standardized numbers to the labels' unit, in the head and in the bag of words."""
         head = _head(model)

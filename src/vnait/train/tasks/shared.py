@@ -44,6 +44,9 @@ class Common:
     def start(self, model: PreTrainedModel, truth: Sequence[Any], weights: Weights) -> None:
         """Before the first step, from the labels of the training rows: nothing."""
 
+    def resume(self, model: PreTrainedModel) -> None:
+        """Before the first step of a further training, the inverse of `finish`: nothing."""
+
     def finish(self, model: PreTrainedModel) -> None:
         """After the last step: nothing, since logits have no unit."""
 
