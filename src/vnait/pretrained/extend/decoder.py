@@ -74,7 +74,7 @@ class LanguageModel:
             options = {} if Path(source).suffix == GGUF else {"dtype": "auto"}
             model = from_pretrained(AutoModelForCausalLM, source, **options).eval()
         site_of(model)
-        declared = getattr(model.config.get_text_config(), "max_position_embeddings", None)
+        declared: Any = getattr(model.config.get_text_config(), "max_position_embeddings", None)
         if limit is None and declared is None:
             raise InputError(f"{source} declares no limit; give limit=, the tokens that it was trained on.")
         return cls(str(source), model, tokenizer, declared if limit is None else limit)
