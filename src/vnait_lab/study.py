@@ -422,7 +422,7 @@ def run(
 def key(study: Study, variant: str, seed: int, budget: Budget) -> str:
     """The fingerprint of everything that decides a run; the number of seeds does not."""
     described = study.variants[variant]
-    return records.key_of("study", study.name, variant, described, seed, budget.steps, budget.samples)
+    return key_of("study", study.name, variant, described, seed, budget.steps, budget.samples)
 
 
 def record_of(study: Study, variant: str, seed: int, budget: Budget) -> Record:

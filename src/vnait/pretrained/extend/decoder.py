@@ -29,9 +29,9 @@ from vnait.pretrained.extend.variants import (
     WORDS,
 )
 from vnait.pretrained.loading import GGUF, from_pretrained, tokenizer_from
-from vnait.results.record import key_of
 from vnait.shared.errors import InputError, as_input_error, did_you_mean, first_line
 from vnait.shared.files import atomic_folder, check_replaceable, fingerprint
+from vnait.shared.keys import key_of
 from vnait.shared.quiet import no_bars
 from vnait.shared.randomness import evaluating, preserved_generators
 
