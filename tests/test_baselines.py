@@ -16,8 +16,8 @@ from test_finetune import saved_base
 from vnait.data import encode, split
 from vnait.data import vocabulary as vocabulary
 from vnait.shared.errors import InputError
-from vnait.train import predict, saved
-from vnait.train.baselines import BASELINES, FROZEN, OF, STANDARDIZED, fit_baseline
+from vnait.train import baselines, predict, saved
+from vnait.train.baselines import BASELINES, FROZEN, OF, STANDARDIZED, UNIT_ROWS, fit_baseline
 from vnait.train.predict import load
 from vnait.train.run import SIMPLE_OF
 
@@ -53,6 +53,40 @@ def test_averaged_vectors_are_those_of_scikit_learn(table, words):
     head = GridSearchCV(LogisticRegression(max_iter=2000), {"C": STANDARDIZED}, cv=folds)
     reference = make_pipeline(StandardScaler(), head).fit(means, table.labels)
     np.testing.assert_allclose(model.probabilities(table.texts), reference.predict_proba(means), atol=1e-6)
+
+
+@pytest.mark.parametrize("class_weight", ["balanced", {"mix": 5.0}])
+def test_class_weights_are_those_of_scikit_learn(class_weight):
+    rare = texts_of(("neg", "pos", "neg", "mix"), rows=80)
+    model = fit_baseline("one-hot", rare, tokenization="words", seed=0, class_weight=class_weight)
+    C = GridSearchCV(
+        LogisticRegression(max_iter=2000),
+        {"C": UNIT_ROWS},
+        cv=StratifiedKFold(5, shuffle=True, random_state=0),
+        refit=False,
+    ).fit(model.features(rare.texts), rare.labels)
+    expected = LogisticRegression(max_iter=2000, class_weight=class_weight, **C.best_params_)
+    expected.fit(model.features(rare.texts), rare.labels)
+    assert np.allclose(model.weights, expected.coef_.T) and model.record.run["class_weight"] == class_weight
+    alone = fit_baseline("one-hot", rare, tokenization="words", seed=0)
+    assert "class_weight" not in alone.record.run and alone.record.key != model.record.key
+
+
+def test_no_fold_that_chooses_c_divides_a_group(monkeypatch):
+    table = replace(texts_of(rows=60), groups=[str(row // 6) for row in range(60)])
+    divided = []
+
+    class Search(GridSearchCV):
+        def fit(self, X, y, groups=None):
+            for train, test in self.cv.split(X, y, groups):
+                divided.append({table.groups[row] for row in train} & {table.groups[row] for row in test})
+            return super().fit(X, y, groups=groups)
+
+    monkeypatch.setattr(baselines, "GridSearchCV", Search)
+    fit_baseline("one-hot", table, tokenization="words", seed=0)
+    numbers = replace(table, task="regression", labels=list(map(str, range(60))))
+    fit_baseline("one-hot", numbers, tokenization="words", seed=0)
+    assert divided == [set()] * 10
 
 
 def test_validation_scores_are_of_rows_not_learned_from(table, words):

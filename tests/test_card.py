@@ -60,6 +60,14 @@ def test_card_gives_the_share_of_the_answer_without_positions(data):
     assert "88 % of its logits come from a bag of words, without positions." in found
 
 
+def test_card_has_the_class_weights(data):
+    assert "In training, " not in card.card(made(), facts(data))
+    found = card.card(made(run=dict(made().run) | {"class_weight": "balanced"}), facts(data))
+    assert "the rows of all labels count the same in sum" in found
+    found = card.card(made(run=dict(made().run) | {"class_weight": {"b|a<d>": 2.5}}), facts(data))
+    assert "a row counts as much as its label: b&#124;a&lt;d> 2.5, any other 1." in found
+
+
 def test_card_without_held_out_rows_or_of_a_base(data):
     found = card.card(
         made(metrics={}, method="own", run={"max_length": 8, "base": "/home/me/bert"}), facts(data)

@@ -190,6 +190,15 @@ def test_every_option_of_train_reaches_the_run(home, document):
     assert predict.load("new").tokenizer.init_kwargs["tokenization"] == "characters"
 
 
+@pytest.mark.parametrize(("method", "steps"), [("none", ("--steps", "2")), ("tfidf", ())])
+def test_class_weights_reach_the_model(method, steps, home, document, vnait):
+    command = ["train", "data.csv", "--out", "new", "--method", method, *steps]
+    run = document(*command, "--class-weight", "neg=2, pos=0.5", "--quiet")["record"]["run"]
+    assert run["class_weight"] == {"neg": 2, "pos": 0.5}
+    code, _, err = vnait(*command, "--class-weight", "neg=two", "--quiet")
+    assert code == 2 and "--class-weight neg=two: 'neg=two' is not a label, = and a number" in err
+
+
 def test_held_out_rows_choose_the_penalty(home, vnait, monkeypatch):
     monkeypatch.setattr(train, "best", lambda fitted: next(one for one in fitted if smoothness(one) == 1))
     command = ["train", "data.csv", *SMALL, "--out", "new", "--method", "vnait-warp", "--smoothness", "0,1,2"]
@@ -390,6 +399,17 @@ def test_predict_writes_the_label_of_the_file_beside_its_own(home, document):
     rows = document("predict", "model", table(home / "data.csv"), "--keep", "label")["rows"]
     assert [row["label_given"] for row in rows] == [label for _, label in rows_of()]
     assert {row["label"] for row in rows} <= {"neg", "pos"}
+
+
+def test_texts_below_a_threshold_are_none_of_the_classes(home, document, vnait):
+    command = ("predict", "model", "data.csv", "--threshold")
+    rows = document(*command, "1")["rows"]
+    assert {row["label"] for row in rows} == {"none of these"} and "probability_neg" in rows[0]
+    _, out, _ = vnait(*command, "1", "--otherwise", "by hand")
+    assert out.splitlines()[1].split(",")[1] == "by hand"
+    assert {row["label"] for row in document(*command, "0")["rows"]} == {"neg", "pos"}
+    scores = document("evaluate", "model", "data.csv", "--threshold", "0.5")["metrics"]
+    assert scores["coverage"] == 1 and scores["answered_accuracy"] == scores["accuracy"]
 
 
 def test_evaluate_scores_a_saved_model_as_its_training_did(home, document, said):
@@ -792,6 +812,14 @@ BAD_INPUT = {
     "a negative seed": plain("train data.csv --seed -1 --out new", "seed is -1"),
     "unknown backend": plain(f"compare data.csv {LITTLE} --backend x --out new", "backend 'x'"),
     "an empty text to explain": plain("explain model ' '", "the text is empty"),
+    "a class weight that is none": plain(
+        "train data.csv --class-weight even --out new", "is 'even': it must"
+    ),
+    "a threshold that is none": plain("predict model data.csv --threshold 2", "the threshold is 2.0; give a"),
+    "an answer without a threshold": plain("predict model data.csv --otherwise x", "--threshold; give one"),
+    "an answer that is a class": plain(
+        "predict model data.csv --threshold 0.5 --otherwise pos", "'pos' is a class of the model"
+    ),
     "nothing in standard input": plain("predict model -", "standard input has no text"),
     "a rate of zero": plain(f"train data.csv {LITTLE} --out new --learning-rate 0", "rate is 0.0"),
     "a width that can't be halved": plain("list --dim 50", "can't be built at width 50 with 4 heads"),

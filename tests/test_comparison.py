@@ -211,6 +211,31 @@ def test_test_rows_are_held_out_by_each_seed_and_few_shots_come_from_the_rest():
     assert len(set(tests)) == 3
 
 
+def test_class_weights_reach_every_model_and_its_key():
+    plain, balanced = (plan_of(run=replace(RUN, class_weight=weight)) for weight in (None, "balanced"))
+    assert all(plain.key(cell) != balanced.key(cell) for cell in plain.cells())
+    assert plain.key(plain.cells()[0]) == plan_of().key(plain.cells()[0])
+    with pytest.raises(InputError, match="class_weight names 'good', which is no label of"):
+        plan_of(run=replace(RUN, class_weight={"good": 2}))
+
+
+def test_no_split_divides_a_group(words, tmp_path):
+    table = replace(texts_of(), groups=[str(row // 4) for row in range(48)])
+    plan = plan_of(table=table, shots=(6, "all"))
+    for seed in plan.seeds:
+        for shots in plan.shots:
+            learn, test = plan.rows(shots, seed)
+            train, held = learn.split(holdout=0.2, seed=seed)
+            sides = [{learn.groups[row] for row in rows} for rows in (train, held)]
+            assert not sides[0] & sides[1] and not set(learn.groups) & set(test.groups)
+    assert all(plan.key(cell) != plan_of(shots=(6, "all")).key(cell) for cell in plan.cells())
+    record = small(words, tmp_path, data=table).records[-1]
+    assert record.data["groups"] == len(set(plan.split(0)[0].groups))
+    assert "Rows belong to" in (tmp_path / "model" / "README.md").read_text()
+    with pytest.raises(InputError, match="48 rows of groups that the training rows have, such as '0'"):
+        plan_of(table=table, test=table)
+
+
 def test_words_and_vectors_are_learned_without_the_test_rows():
     table = texts_of()
     _, held = split(table.labels, holdout=0.3, seed=0)

@@ -11,7 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from helpers import python
-from vnait.data import batches, collate, repeated, shots, split
+from vnait.data import Table, batches, collate, repeated, shots, split
+from vnait.data.rows import split_groups
 from vnait.shared.errors import InputError
 
 LENGTHS = st.lists(st.integers(1, 500), max_size=400)
@@ -151,6 +152,79 @@ def test_splits_that_can_not_be():
         split([], holdout=0.5, seed=0)
     with pytest.raises(InputError, match="seed is -3; expected 0 or more"):
         split(["a", "b"] * 2, holdout=0.5, seed=-3)
+
+
+@st.composite
+def grouped(draw) -> tuple[list[str], list[str]]:
+    """Labels and groups of rows; each class has two groups or more."""
+    rows = draw(st.lists(st.tuples(st.sampled_from("abc"), st.integers(0, 9)), min_size=1, max_size=60))
+    pairs = [*rows, *((label, group) for label in {label for label, _ in rows} for group in (10, 11))]
+    return [label for label, _ in pairs], [f"g{group}" for _, group in pairs]
+
+
+@settings(max_examples=200, deadline=None)
+@given(rows=grouped(), holdout=st.floats(0.05, 0.6), seed=st.integers(0, 9))
+def test_no_group_is_on_both_sides_and_every_class_is_learned(rows, holdout, seed):
+    labels, groups = rows
+    train, held = split_groups(labels, groups, holdout=holdout, seed=seed)
+    assert sorted(train + held) == list(range(len(labels))) and train == sorted(train) and held
+    assert not {groups[row] for row in train} & {groups[row] for row in held}
+    for label in set(labels):
+        of_class = {groups[row] for row, name in enumerate(labels) if name == label}
+        learned = {groups[row] for row in train if labels[row] == label}
+        assert len(learned) >= min(2, len(of_class) - 1)
+    assert (train, held) == split_groups(labels, groups, holdout=holdout, seed=seed)
+
+
+def test_groups_are_held_out_by_their_rows_for_each_class():
+    labels, groups = ["a", "a", "b", "a"] * 250, [f"g{row // 4 % 50}" for row in range(1000)]
+    splits = [split_groups(labels, groups, holdout=0.3, seed=seed)[1] for seed in range(5)]
+    for held in splits:
+        assert Counter(labels[row] for row in held) == {"a": 225, "b": 75}
+    assert len(set(map(tuple, splits))) == 5
+    large = ["g0"] * 60 + ["g1"] * 20 + ["g2"] * 20  # of which no group is a tenth
+    train, held = split_groups(["a"] * 100, large, holdout=0.1, seed=0)
+    assert len(train) == 80 and len(held) == 20
+
+
+@pytest.mark.parametrize(
+    ("labels", "groups", "message"),
+    [
+        (
+            "aabb",
+            "ppqr",
+            "all rows of the class 'a' are in one group, which can't be on both sides of a split",
+        ),
+        ("aabbcc", "ppqqrs", "all rows of the class 'a' \\(and those of 1 more\\) are in one group"),
+        ("aaaa", "pppp", "all rows are in one group, and a split needs two; leave the groups out"),
+    ],
+)
+def test_a_class_in_one_group_can_not_be_split(labels, groups, message):
+    with pytest.raises(InputError, match=message):
+        split_groups(list(labels), list(groups), holdout=0.5, seed=0)
+
+
+def test_few_shots_are_of_as_many_groups_as_there_are():
+    labels, groups = ["a", "b"] * 40, [f"g{min(row // 2, 4)}" for row in range(80)]
+    few, more = (shots(labels, count=count, seed=0, groups=groups) for count in (4, 9))
+    for label in "ab":
+        assert len({groups[row] for row in few if labels[row] == label}) == 4
+        assert {groups[row] for row in more if labels[row] == label} == {f"g{at}" for at in range(5)}
+    assert set(few) <= set(more)
+
+
+@pytest.mark.parametrize("task", ["classification", "regression"])
+def test_a_table_with_groups_keeps_them_whole(task):
+    table = Table(["x"] * 40, ["1", "2"] * 20, "t.csv", 0, task, [str(row // 4) for row in range(40)])
+    train, held = (table.select(rows) for rows in table.split(holdout=0.3, seed=0))
+    assert not set(train.groups) & set(held.groups) and len(held) == 12
+    assert len(set(train.select(train.shots(count=5, seed=0)).groups)) >= 5
+    train.check_apart(held)
+    with pytest.raises(
+        InputError, match=r"^t.csv: 40 rows of groups that the training rows have, such as '0'"
+    ):
+        table.check_apart(table)
+    assert Table(table.texts, table.labels, "t.csv", 0, task).fingerprint != table.fingerprint
 
 
 @pytest.mark.parametrize("holdout", [0, 1, -0.1, 1.5, 20, float("nan")])

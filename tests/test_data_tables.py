@@ -825,3 +825,16 @@ def test_utf_32_is_read_by_its_byte_order_mark(tmp_path):
     path = tmp_path / "films.csv"
     path.write_bytes("text,label\ngood,pos\nbad,neg\n".encode("utf-32"))
     assert read(path).labels == ["pos", "neg"]
+
+
+def test_groups_are_a_column_of_the_complete_rows(tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_text("text,label,Author\ngood,1,ann\n,1,\nbad,0, bob \nfine,1,bob\n")
+    table = read(path, group="author")
+    assert table.groups == ["ann", "bob", "bob"] and table.select([2, 0]).groups == ["bob", "ann"]
+    assert read(path).groups is None
+    path.write_text("text,label,author\ngood,1,ann\nbad,0,\n")
+    with pytest.raises(InputError, match="row 3: the column 'author' is empty, and every row needs"):
+        read(path, group="author")
+    with pytest.raises(InputError, match="sentences of words have no column of groups"):
+        read(path, group="author", task="tagging")

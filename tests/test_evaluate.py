@@ -1,5 +1,6 @@
 """Scores of a saved model on labelled rows: those that its training reported."""
 
+import numpy as np
 import pytest
 
 from vnait import InputError, Run, cli
@@ -8,7 +9,7 @@ from vnait.data.vocabulary import vocabulary_of
 from vnait.shared.statistics import proportion
 from vnait.train.baselines import baselines_of, fit_baseline
 from vnait.train.fitting import fit
-from vnait.train.predict import evaluate, load
+from vnait.train.predict import Threshold, evaluate, load, table_of
 
 TEXTS = ["a warm film", "a dull film", "warm and dull", "a film and a film"] * 6
 LABELS = {
@@ -49,6 +50,53 @@ def test_a_baseline_has_the_scores_of_its_training(table, tmp_path):
     for name in baselines_of(table):
         model = fit_baseline(name, table, table, words, tokenization="words", seed=0)
         check(model, table, tmp_path / name)
+
+
+def test_a_threshold_gives_coverage_and_the_accuracy_of_what_is_answered():
+    texts = [*TEXTS, "a film", "warm"]
+    table = Table(texts, [*LABELS["classification"], "bad", "bad"], "made", 0)
+    model = fit_baseline("tfidf", table, table, tokenization="words", seed=0)
+    probabilities = model.probabilities(texts)
+    threshold = float(np.sort(probabilities.max(1))[9])  # of ten texts it is the largest
+    answered = probabilities.max(1) >= threshold
+    right = np.array(model.classes)[probabilities.argmax(1)] == table.labels
+    scores = evaluate(model, table, threshold=threshold)
+    assert scores["coverage"] == answered.mean() < 1
+    assert scores["answered_accuracy"] == right[answered].mean() > scores["accuracy"]
+    assert evaluate(model, table, threshold=0)["coverage"] == 1
+    assert evaluate(model, table, threshold=1)["coverage"] == 0
+    assert "answered_accuracy" not in evaluate(model, table, threshold=1)
+    assert "coverage" not in evaluate(model, table)
+
+
+def test_texts_below_the_threshold_get_another_answer():
+    table = Table(TEXTS, LABELS["classification"], "made", 0)
+    model = fit_baseline("tfidf", table, tokenization="words", seed=0)
+    plain = list(table_of(model, "text", lambda: iter(TEXTS[:4]))[1])
+    highest = [max(row[2:]) for row in plain]
+    least = (min(highest) + max(highest)) / 2
+    rows = list(table_of(model, "text", lambda: iter(TEXTS[:4]), Threshold(least=least))[1])
+    sure = [value >= least for value in highest]
+    assert [row[2:] for row in rows] == [row[2:] for row in plain]
+    expected = [row[1] if is_sure else "none of these" for row, is_sure in zip(plain, sure, strict=True)]
+    assert [row[1] for row in rows] == expected
+    for threshold, message in [
+        (Threshold(least=1.5), "the threshold is 1.5; give a probability"),
+        (Threshold(least=float("nan")), "the threshold is nan; give a probability"),
+        (Threshold(least=0.5, otherwise="bad"), "'bad' is a class of the model"),
+    ]:
+        with pytest.raises(InputError, match=message):
+            table_of(model, "text", lambda: iter(TEXTS), threshold)
+
+
+@pytest.mark.parametrize("task", ["regression", "tagging", "multilabel"])
+def test_a_threshold_needs_one_class_per_text(task):
+    table = Table(TEXTS, LABELS[task], "made", 0, task)
+    model = fit_baseline(baselines_of(table)[0], table, tokenization="words", seed=0)
+    with pytest.raises(InputError, match="and a threshold needs one class per text"):
+        table_of(model, "text", lambda: iter(TEXTS), Threshold(least=0.5))
+    with pytest.raises(InputError, match="and a threshold needs one class per text"):
+        evaluate(model, table, threshold=0.5)
 
 
 def test_a_label_that_training_never_saw_counts_as_wrong(caplog):

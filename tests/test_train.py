@@ -8,6 +8,7 @@ import math
 import os
 import pickle
 import random
+import re
 import shutil
 import signal
 import socket
@@ -37,7 +38,7 @@ from vnait.train import bag_of_words, labelled, loop, predict
 from vnait.train import fitting as train
 from vnait.train.baselines import BASELINES, fit_baseline
 from vnait.train.estimator import TextClassifier
-from vnait.train.fitting import fit
+from vnait.train.fitting import fit, prepare
 from vnait.train.models import new_model
 from vnait.train.predict import Fitted
 from vnait.train.run import Run
@@ -359,7 +360,8 @@ def test_the_weights_do_not_depend_on_the_threads_of_the_process(table, words):
 
 
 def test_the_keys_of_records_from_before_the_setting_hold():
-    former = {name for name in vars(Run()) if name not in ("threads", "track", "holdout", "early_stopping")}
+    later = ("threads", "track", "holdout", "early_stopping", "lora", "class_weight")
+    former = {name for name in vars(Run()) if name not in later}
     assert set(Run().facts) == {*former, "refit"} and Run(threads=1, track="csv").facts == Run().facts
     assert Run(threads=2).facts == {**Run().facts, "threads": 2}
 
@@ -548,6 +550,43 @@ def test_the_best_training_is_that_of_the_best_validation_score_and_of_equals_th
     assert caplog.messages[-1] == "smoothness 0.1, boundary 0.1: validation accuracy 0.750"
     with pytest.raises(InputError, match="no rows were held out"):
         best_of("accuracy", [0.5, 0.75])
+
+
+def test_class_weights_are_weights_of_the_rows_by_their_labels():
+    rare = texts_of(("neg", "neg", "neg", "pos"))
+    words = words_of(rare)
+    loss = [2 / 3 if label == "neg" else 2.0 for label in rare.labels]  # rows / (classes * rows of the class)
+    run = Run(steps=3, method="none", class_weight="balanced")
+    balanced = fit(run, rare, words)
+    assert equal(weights(balanced), weights(fit(replace(run, class_weight=None), rare, words, weights=loss)))
+    assert balanced.record.run["class_weight"] == "balanced"
+    both = prepare(run, rare, words, weights=[3.0] * 40)
+    assert np.allclose(both.labelled.weights, loss)
+    named = prepare(replace(run, class_weight={"pos": 3}), rare, words)
+    assert np.allclose(named.labelled.weights, np.array(loss))
+    assert len({ready.key for ready in (both, named)} | {balanced.record.key}) == 3
+
+
+@pytest.mark.parametrize(
+    ("class_weight", "changes", "message"),
+    [
+        (
+            {"good": 2},
+            {},
+            "class_weight names 'good', which is no label of made.csv; its labels are neg, pos.",
+        ),
+        ({"nge": 2}, {}, "Did you mean 'neg'?"),
+        ({"neg": -1}, {}, "the weight of row 0 is -1.0"),
+        ("balanced", {"task": "regression", "labels": ["1", "2"] * 20}, "was read for regression; leave it"),
+    ],
+)
+def test_class_weights_that_fit_no_labels_are_refused(class_weight, changes, message, table, words):
+    with pytest.raises(InputError, match=re.escape(message)):
+        prepare(Run(class_weight=class_weight), replace(table, **changes), words)
+    with pytest.raises(InputError, match=re.escape(message)):
+        fit_baseline(
+            "tfidf", replace(table, **changes), tokenization="words", seed=0, class_weight=class_weight
+        )
 
 
 def test_no_validation_trains_on_every_row_to_the_last_step(table, words, monkeypatch):

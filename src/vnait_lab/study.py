@@ -31,6 +31,7 @@ import numpy as np
 from vnait.comparison.runs import Callback, run_all
 from vnait.results import record as records
 from vnait.results.record import Record
+from vnait.shared.keys import key_of
 from vnait.shared.processes import one_thread
 from vnait.shared.randomness import preserved_generators
 from vnait.shared.statistics import Interval, interval, paired

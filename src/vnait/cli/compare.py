@@ -25,6 +25,7 @@ DEFAULT_DATA = "builtin:polarity"
 TRAINED_WITH = {  # options that `vnait train` has, too, with its defaults
     "text": "text",
     "label": "label",
+    "group": None,
     "task": "classification",
     "test": None,
     "sep": None,
@@ -43,7 +44,20 @@ TRAINED_WITH = {  # options that `vnait train` has, too, with its defaults
     "steps": Run.steps,
     "max_length": Run.max_length,
     "learning_rate": Run.learning_rate,
+    "class_weight": Run.class_weight,
 }
+SETTINGS = ("steps", "max_length", "learning_rate", "threads")  # options that are fields of `Run` as they are
+PASSED = (  # options that are arguments of `compare` as they are
+    "seeds",
+    "vectors",
+    "vector_words",
+    "tokenization",
+    "unlabelled",
+    "base",
+    "reference",
+    "jobs",
+    "backend",
+)
 Methods = Annotated[
     str | None,
     typer.Option(
@@ -107,6 +121,7 @@ def compare_command(
     steps: shared.Steps = Run.steps,
     max_length: shared.MaxLength = Run.max_length,
     learning_rate: shared.LearningRate = Run.learning_rate,
+    class_weight: shared.ClassWeight = None,
     threads: shared.Threads = Run.threads,
     as_json: shared.AsJson = False,
     quiet: shared.Quiet = False,
@@ -116,7 +131,9 @@ def compare_command(
     """
     shared.set_up_logging(quiet)
     counts, names = _shots(shots), _methods(methods, base)
-    run = Run(steps=steps, max_length=max_length, learning_rate=learning_rate, threads=threads)
+    run = Run(
+        **{name: context.params[name] for name in SETTINGS}, class_weight=shared.class_weight_of(class_weight)
+    )
     table, tests = shared.read_with_tests(data, test, text, label, files, labels, task)
     from vnait.comparison.compare import DEFAULT_METHODS, compare  # torch, once the table is read
 
@@ -125,18 +142,10 @@ def compare_command(
             table,
             methods=names or DEFAULT_METHODS,
             shots=counts,
-            seeds=seeds,
             test=tests,
             out=out or Path("runs") / shared.folder_name(data),
-            vectors=vectors,
-            vector_words=vector_words,
-            tokenization=tokenization,
-            unlabelled=unlabelled,
-            base=base,
             run=run,
-            reference=reference,
-            jobs=jobs,
-            backend=backend,
+            **{name: context.params[name] for name in PASSED},
             callback=_Watch(move, seeds, quiet),
             command=context.obj,
         )

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
+import typer
+
 from vnait.cli import shared
 from vnait.data.tasks import CLASSIFICATION, REGRESSION
 
@@ -18,6 +22,13 @@ def evaluate_command(
     label: shared.Label = "label",
     files: shared.FileOptions,
     merge_labels: shared.MergeLabels = False,
+    threshold: Annotated[
+        float | None,
+        typer.Option(
+            help="Also the share of texts whose answer has at least this probability, from 0 to 1, and the "
+            "accuracy of these answers. Default: none."
+        ),
+    ] = None,
     as_json: shared.AsJson = False,
     quiet: shared.Quiet = False,
 ) -> None:
@@ -37,7 +48,7 @@ def evaluate_command(
         merge_labels=merge_labels,
         known=fitted.classes,
     )
-    metrics = evaluate(fitted, table)
+    metrics = evaluate(fitted, table, threshold=threshold)
     if as_json:
         shared.print_json({"model": str(model), "data": data, "rows": len(table), "metrics": metrics})
         return

@@ -31,12 +31,13 @@ def explain_command(
     control: Annotated[
         str | None,
         typer.Option(
-            help="The file that the model was trained on, with its --text and --label: trains again with "
-            "shuffled labels, and shows those gaps beside the model's. Default: none."
+            help="The file that the model was trained on, with its --text, --label and --group: trains "
+            "again with shuffled labels, and shows those gaps beside the model's. Default: none."
         ),
     ] = None,
     column: shared.Text = "text",
     labels: shared.Label = "label",
+    group: shared.Group = None,
     layout: shared.FileOptions,
     out: Annotated[
         Path | None, typer.Option(help="A .png, .svg, .pdf or .html file. Default: only printed.")
@@ -73,7 +74,7 @@ def explain_command(
         return
     explanation = explain(fitted, text, label=label)
     if control is not None:
-        table = shared.read_table(control, column, labels, layout)
+        table = shared.read_table(control, column, labels, layout, group=group)
         explanation = _beside_control(explanation, fitted, text, table)
     _show(explanation, files, as_json)
 

@@ -26,6 +26,7 @@ from vnait.cli.shared import (
     options_of,
     set_up_logging,
 )
+from vnait.data.tasks import OTHERWISE
 from vnait.shared.errors import InputError
 
 if TYPE_CHECKING:
@@ -35,6 +36,17 @@ if TYPE_CHECKING:
     from vnait.train.predict import Fitted
 
     Model = Fitted | LinearClassifier
+
+
+Least = Annotated[
+    float | None,
+    typer.Option(
+        "--threshold",
+        help="The least probability of an answer, from 0 to 1: where no class has it, the label is "
+        "--otherwise. Default: the most probable class is the label.",
+    ),
+]
+Otherwise = Annotated[str, typer.Option("--otherwise", help="The label of texts below --threshold.")]
 
 
 @app.command("predict")
@@ -59,6 +71,8 @@ def predict_command(
             "label_given. Default: none."
         ),
     ] = "",
+    threshold: Least = None,
+    otherwise: Otherwise = OTHERWISE,
     out: Annotated[
         Path | None, typer.Option(help="A .csv, .tsv or .xlsx file. Default: standard output.")
     ] = None,
@@ -70,6 +84,8 @@ def predict_command(
     check_folder(model)
     if out is not None:
         _check_out(out, data)
+    if threshold is None and otherwise != OTHERWISE:
+        raise InputError("--otherwise is the label of texts below --threshold; give one.")
     if data == "-":
         if keep:
             raise _not_a_table(keep, data)
@@ -78,9 +94,10 @@ def predict_command(
         fitted, texts = _of_file(model, data, text, keep, files.layout)
     from vnait.data.tasks import TAGGING
     from vnait.shared.files import atomic_file
-    from vnait.train.predict import table_of
+    from vnait.train.predict import Threshold, table_of
 
-    names, rows = table_of(fitted, text, texts)
+    least = None if threshold is None else Threshold(least=threshold, otherwise=otherwise)
+    names, rows = table_of(fitted, text, texts, least)
     if keep:
         columns = _kept(data, keep, names, files.layout)
         names, rows = _beside(data, columns, files.layout, names, rows, fitted.task == TAGGING)

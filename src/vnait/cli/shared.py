@@ -86,6 +86,13 @@ Label = Annotated[
         "Default: UPOS, or the last.",
     ),
 ]
+Group = Annotated[
+    str | None,
+    typer.Option(
+        "--group",
+        help="A column of what rows belong to, such as an author: no split divides a group. Default: none.",
+    ),
+]
 MergeLabels = Annotated[
     bool,
     typer.Option("--merge-labels", help="Labels that look alike, such as Good and 'good ', are one class."),
@@ -128,8 +135,9 @@ class FileOptions:
 
 @dataclass(frozen=True)
 class LabelOptions:
-    """What becomes of doubtful labels, as options of a command."""
+    """What becomes of doubtful labels, and what rows belong to, as options of a command."""
 
+    group: Group = None
     merge_labels: MergeLabels = False
     drop_contradicting: Annotated[
         bool,
@@ -216,6 +224,7 @@ Steps = Annotated[int | None, setting("steps")]
 MaxLength = Annotated[int, setting("max_length")]
 Threads = Annotated[int, setting("threads")]
 LearningRate = Annotated[float | None, setting("learning_rate")]
+ClassWeight = Annotated[str | None, setting("class_weight")]
 
 
 def set_up_logging(quiet: bool) -> None:
@@ -252,6 +261,7 @@ def read_with_tests(
     files: FileOptions,
     labels: LabelOptions,
     task: str,
+    group: str | None = None,
 ) -> tuple[Table, Table | None]:
     """The table of a source, and that of a file of test rows, whose columns have the same names."""
     read = partial(read_table, text=text, label=label, files=files, task=task)
@@ -271,6 +281,22 @@ def check_folder(folder: Path, whose: str = "`vnait train` or `vnait compare` sa
 def listed(names: str) -> tuple[str, ...]:
     """Names with commas between them."""
     return tuple(filter(None, map(str.strip, names.split(","))))
+
+
+def class_weight_of(written: str | None) -> dict[str, float] | str | None:
+    """The weights in `--class-weight a=2,b=1`; a word alone stays as it is."""
+    if written is None or "=" not in written:
+        return written
+    weights = {}
+    for part in listed(written):
+        name, _, number = part.rpartition("=")
+        try:
+            weights[name.strip()] = float(number)
+        except ValueError as error:
+            raise InputError(
+                f"--class-weight {written}: {part!r} is not a label, = and a number, such as spam=2."
+            ) from error
+    return weights
 
 
 # Of files, which their folders' names leave out.

@@ -92,6 +92,7 @@ def train_command(
     learning_rate: shared.LearningRate = Run.learning_rate,
     smoothness: Smoothness = None,
     boundary: Boundary = None,
+    class_weight: shared.ClassWeight = None,
     threads: shared.Threads = Run.threads,
     track: Annotated[str | None, shared.setting("track")] = Run.track,
     as_json: shared.AsJson = False,
@@ -104,15 +105,16 @@ def train_command(
     shared.set_up_logging(quiet)
     _check_name(out)
     words = Words(vectors=vectors, vector_words=vector_words, tokenization=tokenization)
+    weights = shared.class_weight_of(class_weight)
     read = partial(shared.read_with_tests, data, test, text, label, files, labels, task)
     if method in SIMPLE_OF.get(task, ()) or (base is not None and method == FROZEN):
         _check_simple(method, context.params)
         with shared.progress(quiet, f"training {method}"):
-            simple = _simple(method, base, *read(), out, words, seed)
+            simple = _simple(method, base, *read(), out, words, Run(seed=seed, class_weight=weights))
         _show(simple, out, as_json)
         return
     options = {name: context.params[name] for name in OF_RUN}
-    run = Run(method=_method_for(context, base, method), **options)
+    run = Run(method=_method_for(context, base, method), class_weight=weights, **options)
     penalties = _penalties(run, smoothness, boundary)
     from vnait.shared.processes import is_first, once_per_node  # torch, once the settings are checked
 
@@ -150,9 +152,11 @@ def _simple(
     tests: Table | None,
     out: Path,
     words: Words,
-    seed: int,
+    run: Run,
 ) -> LinearClassifier:
-    """A simple model of all rows, saved; its validation scores are those of a first fit to the others."""
+    """A simple model of all rows by the run's seed and weights, saved; its validation scores are those of a
+    first fit to the others.
+    """
     from vnait.data import summary
     from vnait.data.vocabulary import vocabulary_of
     from vnait.results import card as cards
@@ -166,15 +170,16 @@ def _simple(
     if base is not None:
         reads = baselines.pooled(base)
     elif method in READS_VECTORS:
-        reads = vocabulary_of(table.texts, **words, seed=seed)
+        reads = vocabulary_of(table.texts, **words, seed=run.seed)
     fitted = baselines.fit_baseline(
         method if base is None else baselines.FROZEN,
         table,
         tests,
         reads,
         tokenization=words["tokenization"],
-        seed=seed,
-        validation=Run(seed=seed).held_out(len(table)),
+        seed=run.seed,
+        validation=run.held_out(len(table)),
+        class_weight=run.class_weight,
     )
     assert fitted.record is not None
     fitted.save(out, extras={cards.NAME: cards.card(fitted.record, summary(table, words["tokenization"]))})

@@ -145,7 +145,7 @@ def compare(
     methods     names of `METHODS`, with "base:" before them those attached to `base`
     text, label     the columns of `data` and `test`; text="a,b" for pairs
     reading     of these files, as in `vnait.data.read`: sep, encoding, sheet, header, decimal, merge_labels,
-                drop_contradicting, min_class
+                drop_contradicting, min_class, group
     vectors     a file of semantic vectors; None: Word2Vec is trained on the training texts
     vector_words    first words of that file that the models know, beside those of the training
                 texts; None: 50,000
@@ -359,6 +359,7 @@ def _fitted(plan: Plan, cell: Cell, words: Vocabulary) -> Fitted | LinearClassif
             tokenization=plan.tokenization,
             seed=cell.seed,
             validation=plan.run.held_out(len(table)) if plan.chooses else 0,
+            class_weight=plan.run.class_weight,
         )
     else:
         run = plan.run_of(cell)

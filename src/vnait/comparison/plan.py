@@ -20,6 +20,7 @@ from vnait.results.results import ALL, Shots, by_size
 from vnait.results.scores import regression_scores
 from vnait.shared.errors import InputError
 from vnait.shared.keys import key_of
+from vnait.train.arrays import check_class_weight
 from vnait.train.bag_of_words import FORMULA, SIF_FREQUENCY
 from vnait.train.base import Base
 from vnait.train.baselines import FORMULA as OF_BASELINES
@@ -86,6 +87,15 @@ class Plan:
             yield f"the run has a base: give base={self.run.base!r} to the comparison instead"
         if self.chooses and not self.run.validation:
             yield "validation is 0: the best method is chosen on validation rows, so hold some out"
+        try:
+            check_class_weight(self.run.class_weight, self.table)
+        except InputError as error:
+            yield str(error).rstrip(".")
+        if self.test is not None:
+            try:
+                self.table.check_apart(self.test)
+            except InputError as error:
+                yield str(error).rstrip(".")
         if self.test is not None and self.test.task != self.table.task:
             yield (
                 f"{self.test.name} was read for {self.test.task}, and {self.table.name} for "
@@ -185,9 +195,10 @@ class Plan:
 
     def key(self, cell: Cell) -> str:
         """The fingerprint of everything that decides a cell's result, including the formula of its method."""
-        run: dict[str, Any] = {"simple": OF_BASELINES}
+        weighted = {} if self.run.class_weight is None else {"class_weight": self.run.class_weight}
+        run: dict[str, Any] = {"simple": OF_BASELINES, **weighted}
         if cell.method.startswith(PREFIX):
-            run = {}
+            run = {**weighted}
             if cell.method != FROZEN:
                 run = self.run_of(cell).facts
                 run["method"] = (

@@ -73,9 +73,9 @@ def all_columns(source: str, **layout: Unpack[Layout]) -> list[str]:
     return columns_of(source, "train", Format.of([], layout)).names
 
 
-def column(source: str, name: str, **layout: Unpack[Layout]) -> Texts:
+def column(source: str, name: str, split: str = "train", **layout: Unpack[Layout]) -> Texts:
     """The cells of one column as strings, a row each, "" where one is missing; not held in memory."""
-    return _strings_in(columns_of(source, "train", Format.of([name], layout)), name, source)
+    return _strings_in(columns_of(source, split, Format.of([name], layout)), name, source)
 
 
 def _parts(names: str, mark: str) -> list[str]:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import logging
 import sys
 import unicodedata
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from itertools import chain
 from typing import TYPE_CHECKING
@@ -66,13 +67,85 @@ def split_numbers(labels: Sequence[str], *, holdout: float, seed: int) -> tuple[
     return sorted(order[held:]), sorted(order[:held])
 
 
+def split_groups(
+    labels: Sequence[str], groups: Sequence[str], *, holdout: float, seed: int
+) -> tuple[list[int], list[int]]:
+    """`split` with every group whole on one side, such as all texts by an author.
+
+    Each class gives the share `holdout` of its rows as nearly as its groups allow, and leaves two groups to
+    learn from, so that they can be split again; one if it has only two. InputError if a class has one group.
+
+    >>> train, held = split_groups(["a", "b"] * 4, list("ppqqrrss"), holdout=0.25, seed=0)
+    >>> len(train), len(held), held[0] + 1 == held[1]
+    (6, 2, True)
+    """
+    _check_share(holdout)
+    counts: dict[str, Counter[str]] = {name: Counter() for name in sorted(set(groups))}
+    for label, name in zip(labels, groups, strict=True):
+        counts[name][label] += 1
+    left = Counter(chain.from_iterable(counts.values()))  # groups of each class on the training side
+    _check_groups(left)
+    least = {label: min(2, count - 1) for label, count in left.items()}
+    wanted = {label: max(holdout * count, 1) for label, count in Counter(labels).items()}
+    sizes = Counter[str]()  # rows of each class on the held-out side
+    held = set[str]()
+
+    def nearer(name: str) -> float:
+        """How much nearer to their shares the classes of a group come with it."""
+        return sum(
+            (abs(sizes[label] - wanted[label]) - abs(sizes[label] + count - wanted[label])) / wanted[label]
+            for label, count in counts[name].items()
+        )
+
+    def hold(name: str) -> None:
+        if name not in held and all(left[label] > least[label] for label in counts[name]):
+            held.add(name)
+            left.subtract(counts[name].keys())
+            sizes.update(counts[name])
+
+    names = [list(counts)[at] for at in generator(seed=seed).permutation(len(counts))]
+    for name in names:
+        if nearer(name) > 0:
+            hold(name)
+    for name in sorted(names, key=lambda name: counts[name].total()):  # where all of a class's are large
+        if not all(sizes[label] for label in counts[name]):
+            hold(name)
+    sides: dict[bool, list[int]] = {False: [], True: []}
+    for row, name in enumerate(groups):
+        sides[name in held].append(row)
+    return sides[False], sides[True]
+
+
+def check_apart(groups: Iterable[str], test_groups: Sequence[str], test: str) -> None:
+    """Raise InputError if rows of the file `test` are of groups that training rows have."""
+    known = set(groups)
+    if shared := [name for name in test_groups if name in known]:
+        raise InputError(
+            f"{test}: {plural(len(shared), 'row')} of groups that the training rows have, such as "
+            f"{shared[0]!r}; remove them from one of the files."
+        )
+
+
+def _check_groups(counts: Mapping[str, int]) -> None:
+    """Raise InputError if a class has a single group; counts are groups per class."""
+    if single := sorted(label for label, count in counts.items() if count < 2):
+        if len(counts) == 1:
+            raise InputError("all rows are in one group, and a split needs two; leave the groups out.")
+        more = f" (and those of {len(single) - 1} more)" if len(single) > 1 else ""
+        raise InputError(
+            f"all rows of the class {single[0]!r}{more} are in one group, which can't be on both sides of a "
+            "split; add rows of other groups, or remove the class."
+        )
+
+
 def _check_share(holdout: float) -> None:
     if not 0 < holdout < 1:
         raise InputError(f"holdout is {holdout}; expected a share between 0 and 1, such as 0.2.")
 
 
-def shots(labels: Sequence[str], *, count: int, seed: int) -> list[int]:
-    """`count` random rows of every class, increasing; with one seed, fewer shots are a subset of more.
+def shots(labels: Sequence[str], *, count: int, seed: int, groups: Sequence[str] | None = None) -> list[int]:
+    """`count` random rows of every class, increasing; with one seed, fewer shots are a subset of more. With
+    groups, they are of as many as possible, so that few rows can be split.
 
     >>> labels = ["a", "b"] * 10
     >>> few, more = shots(labels, count=2, seed=0), shots(labels, count=5, seed=0)
@@ -88,7 +161,19 @@ def shots(labels: Sequence[str], *, count: int, seed: int) -> list[int]:
         raise InputError(
             f"{count} shots are more than there are: {_counts(short, classes)}. Use {largest} or fewer."
         )
+    if groups is not None:
+        classes = {name: _in_turn(rows, groups) for name, rows in classes.items()}
     return sorted(row for rows in classes.values() for row in rows[:count])
+
+
+def _in_turn(rows: Sequence[int], groups: Sequence[str]) -> list[int]:
+    """The rows, each group's first one, then each group's second one, and so on."""
+    seen = Counter[str]()
+    turns = []
+    for row in rows:
+        turns.append(seen[groups[row]])
+        seen[groups[row]] += 1
+    return [row for _, row in sorted(zip(turns, rows, strict=True), key=lambda pair: pair[0])]
 
 
 def repeated(train_texts: Iterable[str], test_texts: Iterable[str]) -> int:

@@ -8,7 +8,7 @@ import os
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import chain
@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import BinaryIO, Unpack
 
 from vnait.data import rows
-from vnait.data.columns import Texts, text_and_label
+from vnait.data.columns import Texts, column, text_and_label
 from vnait.data.decoding import TextFile
 from vnait.data.doubtful import contradicting, of_large_classes
 from vnait.data.labels import check_labels, labels_in, merged, unmarked, with_points
@@ -36,6 +36,7 @@ class Table:
     task   "classification"; "regression" if the labels are numbers, as written; "tagging" if a label has a
            tag for each word of its text, both with a space between them; "multilabel" if a text has any
            number of labels, with | between them
+    groups what rows belong to, such as their authors; a split leaves each group whole on one side
 
     >>> table = Table(texts=["good", "bad", "fine"], labels=["1", "0", "1"], name="three.csv", dropped=0)
     >>> len(table), table.select([2, 0]).texts
@@ -47,6 +48,7 @@ class Table:
     name: str
     dropped: int
     task: str = CLASSIFICATION
+    groups: list[str] | None = None
 
     def __len__(self) -> int:
         return len(self.texts)
@@ -65,7 +67,8 @@ class Table:
         digest = hashlib.sha256(b"[")
         end = "]" if self.task == CLASSIFICATION else f"] {self.task}"
         encode = json.JSONEncoder().iterencode  # json.dumps would take more memory than the cells
-        for part in chain(encode(self.texts), [", "], encode(self.labels), [end]):
+        groups = [] if self.groups is None else encode(self.groups)
+        for part in chain(encode(self.texts), [", "], encode(self.labels), [end], groups):
             digest.update(part.encode())
         return digest.hexdigest()[:16]
 
@@ -73,19 +76,30 @@ class Table:
         """The rows `indices`, in that order."""
         chosen = list(indices)
         labels = None if self.labels is None else [self.labels[row] for row in chosen]
-        return replace(self, texts=[self.texts[row] for row in chosen], labels=labels)
+        groups = None if self.groups is None else [self.groups[row] for row in chosen]
+        return replace(self, texts=[self.texts[row] for row in chosen], labels=labels, groups=groups)
 
     def split(self, *, holdout: float, seed: int) -> tuple[list[int], list[int]]:
         """Training rows and held-out rows, stratified by class if there are classes."""
+        if self.groups is not None:
+            return rows.split_groups(self._classes, self.groups, holdout=holdout, seed=seed)
         cut = rows.split if self.task == CLASSIFICATION else rows.split_numbers
         return cut(labels_of(self), holdout=holdout, seed=seed)
 
     def shots(self, *, count: int, seed: int) -> list[int]:
         """`count` random rows of every class, or of all rows if labels are numbers."""
+        return rows.shots(self._classes, count=count, seed=seed, groups=self.groups)
+
+    def check_apart(self, test: Table) -> None:
+        """Raise InputError if test rows are of groups that this table has."""
+        if self.groups is not None and test.groups is not None:
+            rows.check_apart(self.groups, test.groups, test.name)
+
+    @property
+    def _classes(self) -> list[str]:
+        """The class of each row; where labels are no classes, all rows are of one."""
         labels = labels_of(self)
-        return rows.shots(
-            labels if self.task == CLASSIFICATION else [NUMBER] * len(labels), count=count, seed=seed
-        )
+        return labels if self.task == CLASSIFICATION else [NUMBER] * len(labels)
 
 
 def labels_of(table: Table) -> list[str]:
@@ -107,6 +121,7 @@ def read(
     known: Iterable[str] = (),
     drop_contradicting: bool = False,
     min_class: int = 1,
+    group: str | None = None,
     **layout: Unpack[Layout],
 ) -> Table:
     """The columns `text` and `label` of `source`; rows without text or label are dropped and logged.
@@ -129,6 +144,7 @@ def read(
                    `known` ones, or as most rows have it
     drop_contradicting   rows whose text has another label in another row are dropped
     min_class   classes with fewer rows are left out
+    group       a column of what rows belong to, such as their authors, which no split divides
     layout      of the file: sep, encoding, sheet, header, decimal, as in `vnait.data.layout.Layout`
 
     Columns are found by their exact name, else ignoring case and surrounding space. Cells stay as written
@@ -145,6 +161,8 @@ def read(
     if task not in TASKS:
         raise InputError(f"task={task!r} is not known; take one of {', '.join(TASKS)}.")
     if task == TAGGING:
+        if group is not None:
+            raise InputError("sentences of words have no column of groups; leave --group (group=) out.")
         sentences = tagged(source, text=text, label=label, **_of_words(layout))
         return Table(*sentences, name=name, dropped=0, task=task)
     sets = task == MULTILABEL
@@ -166,7 +184,21 @@ def read(
     if task == CLASSIFICATION and not of_tests:
         rows = of_large_classes(source, labels, rows, min_class)
     dropped = len(texts) - len(rows)
-    return Table(texts, list(labels), name=name, dropped=dropped, task=task).select(rows)
+    groups = None if group is None else _groups(source, group, rows, cells.number, split, layout)
+    return Table(texts, list(labels), name=name, dropped=dropped, task=task, groups=groups).select(rows)
+
+
+def _groups(
+    source: str, name: str, rows: Sequence[int], number: Callable[[int], int], split: str, layout: Layout
+) -> list[str]:
+    """The groups of all rows; InputError if one of `rows` has none."""
+    groups = [sys.intern(cell.strip()) for cell in column(source, name, split, **layout)()]
+    if (empty := next((row for row in rows if not groups[row]), None)) is not None:
+        raise InputError(
+            f"{source}, row {number(empty)}: the column {name!r} is empty, and every row needs its group; "
+            "fill it in, or remove the row."
+        )
+    return groups
 
 
 def _of_words(layout: Layout) -> dict[str, str | None]:

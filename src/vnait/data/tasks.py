@@ -8,6 +8,7 @@ TASKS = "classification", "regression", "tagging", "multilabel"
 CLASSIFICATION, REGRESSION, TAGGING, MULTILABEL = TASKS
 PROBLEMS = {REGRESSION: "regression", MULTILABEL: "multi_label_classification"}  # transformers' names
 NUMBER = "number"  # the one label of a model that answers with numbers
+OTHERWISE = "none of these"  # the answer where no class is as probable as was required
 ANSWERS = {  # of a model with each task, and what reads them in Python
     CLASSIFICATION: ("one class per text", "TextClassifier.load or predict.load"),
     REGRESSION: ("a number per text", "TextRegressor.load or predict.load"),

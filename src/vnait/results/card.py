@@ -74,6 +74,7 @@ def card(record: Record, facts: Mapping[str, Any], results: Results | None = Non
         learned=_learned(record),
         titles=titles,
         scores=_scores(record, titles),
+        weighted=_weighted(record.run.get("class_weight")),
         methods=METHODS,
         simple=SIMPLE,
         most=MAX_CLASSES,
@@ -95,6 +96,16 @@ def _learned(record: Record) -> int:
     """The rows that the model learned from."""
     held = record.data.get("validation_rows", 0) if record.run.get("holdout") else 0
     return int(record.data["rows"]) - int(held)
+
+
+def _weighted(class_weight: Mapping[str, float] | str | None) -> str:
+    """How much the rows of each label count in training; "" where all count the same."""
+    if not class_weight:
+        return ""
+    if isinstance(class_weight, str):
+        return "In training, the rows of all labels count the same in sum (balanced class weights)."
+    weights = ", ".join(f"{_plain(name)} {weight:g}" for name, weight in class_weight.items())
+    return f"In training, a row counts as much as its label: {weights}, any other 1."
 
 
 def _scores(record: Record, names: Mapping[str, str]) -> dict[str, list[str]]:

@@ -10,9 +10,11 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils.class_weight import compute_sample_weight
 
-from vnait.data import Pair
+from vnait.data import Pair, Table
 from vnait.data.labels import cell_of, labels_in
-from vnait.shared.errors import InputError, as_input_error, first_line
+from vnait.data.tables import labels_of
+from vnait.data.tasks import CLASSIFICATION
+from vnait.shared.errors import InputError, as_input_error, did_you_mean, first_line
 
 Texts = Sequence[str] | Sequence[tuple[str, str]]
 
@@ -165,6 +167,34 @@ def weights_of(
     _check_weights(weights, labels)
     values: list[float] = weights.tolist()
     return values
+
+
+def check_class_weight(class_weight: Mapping[str, float] | str | None, table: Table) -> None:
+    """Raise InputError if a table's labels can't be weighted so."""
+    if class_weight is None:
+        return
+    if table.task != CLASSIFICATION:
+        raise InputError(
+            f"class_weight is for one label per text, and {table.name} was read for {table.task}; leave it "
+            "out."
+        )
+    known = sorted(set(labels_of(table)))
+    names = class_weight if isinstance(class_weight, Mapping) else ()
+    if unknown := [name for name in names if name not in known]:
+        raise InputError(
+            f"class_weight names {unknown[0]!r}, which is no label of {table.name}; its labels are "
+            f"{', '.join(known[:5])}{' ...' * (len(known) > 5)}.{did_you_mean(unknown[0], known)}"
+        )
+
+
+def row_weights(
+    class_weight: Mapping[str, float] | str | None, table: Table, weights: Sequence[float] | None
+) -> list[float] | None:
+    """`weights_of` the rows of a table."""
+    check_class_weight(class_weight, table)
+    if class_weight is None:
+        return None if weights is None else list(weights)
+    return weights_of(class_weight, np.asarray(labels_of(table)), weights)
 
 
 def _label_weights(class_weight: Mapping[Any, float] | str, labels: NDArray[Any]) -> NDArray[np.float64]:

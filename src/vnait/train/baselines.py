@@ -8,7 +8,7 @@ Each is a linear model: logistic regression, ridge regression of numbers.
 """
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
@@ -16,7 +16,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.linear_model import LogisticRegression, Ridge
-from sklearn.model_selection import GridSearchCV, KFold, StratifiedKFold, train_test_split
+from sklearn.model_selection import (
+    GridSearchCV,
+    GroupKFold,
+    KFold,
+    StratifiedGroupKFold,
+    StratifiedKFold,
+    train_test_split,
+)
 from sklearn.preprocessing import StandardScaler
 
 from vnait.data import NO_LIMIT, Table, encode
@@ -29,6 +36,7 @@ from vnait.data.vocabulary import Vocabulary
 from vnait.results.record import Record
 from vnait.results.scores import timed
 from vnait.shared.keys import key_of
+from vnait.train.arrays import row_weights
 from vnait.train.bag_of_words import STRENGTH, both_classes, ignoring_few_rows, log_odds, of_each
 from vnait.train.base import Base
 from vnait.train.features import Contexts, Features, Joined, Pooled, Terms
@@ -163,10 +171,11 @@ def _linear(
         head = LogisticRegression(C=STRENGTH, max_iter=2000)
         weights, bias = of_each(head, matrix, labels, rows.weights)
     elif table.task == REGRESSION:
-        ridge = fitted(Ridge(solver="lsqr"), "alpha", ALPHAS, matrix, labels, rows.weights)
+        ridge = fitted(Ridge(solver="lsqr"), "alpha", ALPHAS, matrix, labels, rows.weights, table.groups)
         classes, weights, bias = [NUMBER], ridge.coef_[None], np.array([ridge.intercept_])
     else:
-        head = fitted(LogisticRegression(max_iter=2000), "C", strengths, matrix, labels, rows.weights)
+        groups = None if table.task == TAGGING else table.groups
+        head = fitted(LogisticRegression(max_iter=2000), "C", strengths, matrix, labels, rows.weights, groups)
         names, (weights, bias) = list(map(str, head.classes_)), both_classes(head)
         classes = ordered(names)
         order = list(map(names.index, classes))
@@ -183,7 +192,13 @@ def _linear(
 
 
 def fitted(
-    head: Any, setting: str, values: Sequence[float], matrix: Any, labels: NDArray[Any], weights: Any = None
+    head: Any,
+    setting: str,
+    values: Sequence[float],
+    matrix: Any,
+    labels: NDArray[Any],
+    weights: Any = None,
+    groups: Sequence[str] | None = None,
 ) -> Any:
     """The head with that of the values of its `setting` that is best on five folds, of equals the first.
 
@@ -194,11 +209,15 @@ def fitted(
     classifies = isinstance(head, LogisticRegression)
     some = _some(labels, classifies)
     folds = min(FOLDS, _rarest(labels[some]) if classifies else len(some))
+    whole = None if groups is None else np.asarray(groups)[some]
+    if whole is not None:
+        folds = min(folds, len(np.unique(whole)))
     if len(values) > 1 and folds > 1:
-        parts = (StratifiedKFold if classifies else KFold)(folds, shuffle=True, random_state=0)
+        kinds = (KFold, StratifiedKFold) if whole is None else (GroupKFold, StratifiedGroupKFold)
+        parts = kinds[classifies](folds, shuffle=True, random_state=0)
         scoring = "accuracy" if classifies else "neg_mean_squared_error"
         search = GridSearchCV(head, {setting: list(values)}, cv=parts, scoring=scoring, refit=False)
-        head.set_params(**search.fit(matrix[some], labels[some]).best_params_)
+        head.set_params(**search.fit(matrix[some], labels[some], groups=whole).best_params_)
     return head.fit(matrix, labels, weights)
 
 
@@ -257,43 +276,48 @@ def fit_baseline(
     seed: int,
     validation: float = 0.0,
     weights: Weights = None,
+    class_weight: Mapping[str, float] | str | None = None,
 ) -> LinearClassifier:
     """A simple model of all rows, with the record of its scores on the test rows.
 
     validation   share of the rows on which a first fit to the others is scored; the same rows as in
                  `vnait.train.fitting.fit`
+    class_weight    how much the rows of each label count, as in `Run`, times their `weights`
     """
+    weighted: dict[str, Any] = {}
+    if class_weight is not None:
+        weights = np.asarray(row_weights(class_weight, table, None if weights is None else weights.tolist()))
+        weighted["class_weight"] = class_weight
     rows = Rows(table=table, words=words, tokenization=tokenization, weights=weights)
-    held: dict[str, float] = {}
-    facts: dict[str, Any] = {"rows": len(table)}
+    metrics: dict[str, Any] = {}
+    facts: dict[str, Any] = {"name": table.name, "fingerprint": table.fingerprint, "rows": len(table)}
     if validation:
-        learned, out = table.split(holdout=validation, seed=seed)
-        part = None if weights is None else weights[learned]
-        first = _of(name, replace(rows, table=table.select(learned), weights=part))
-        held = {f"validation_{score}": value for score, value in _scores(first, table.select(out)).items()}
-        facts["validation_rows"] = len(out)
+        facts["validation_rows"], metrics = _held_out(name, rows, validation, seed)
     started = time.perf_counter()
     model = _of(name, rows)
     seconds = time.perf_counter() - started
-    tests, metrics = {}, held
+    if table.groups is not None:
+        facts["groups"] = len(set(table.groups))
     if test is not None:
-        tests = {"test_rows": len(test), "test_fingerprint": test.fingerprint}
-        metrics = held | _test_scores(model, test, rows)
+        table.check_apart(test)
+        facts |= {"test_rows": len(test), "test_fingerprint": test.fingerprint}
+        metrics |= _test_scores(model, test, rows)
     if name in READS_VECTORS and isinstance(words, Vocabulary):
         facts["vectors"] = words.source
     source = None if words is None else (words if isinstance(words, Vocabulary) else words.base).source
     record = Record.now(
-        key=key_of(name, table.fingerprint, None if test is None else test.fingerprint, source, tokenization),
+        key=key_of(
+            name,
+            table.fingerprint,
+            None if test is None else test.fingerprint,
+            source,
+            tokenization,
+            *weighted.values(),
+        ),
         method=name,
         seed=seed,
-        run={"tokenization": tokenization},
-        data={
-            "name": table.name,
-            "fingerprint": table.fingerprint,
-            **facts,
-            **target_of(table).facts,
-            **tests,
-        },
+        run={"tokenization": tokenization, **weighted},
+        data={**facts, **target_of(table).facts},
         metrics=metrics,
         # scikit-learn learns only the difference of two classes.
         parameters=(1 if len(model.classes) == 2 and model.task != MULTILABEL else len(model.classes))
@@ -301,6 +325,15 @@ def fit_baseline(
         seconds=seconds,
     )
     return replace(model, record=record)
+
+
+def _held_out(name: str, rows: Rows, share: float, seed: int) -> tuple[int, dict[str, float]]:
+    """How many rows are held out, and the scores on them of a fit to the others."""
+    learned, held = rows.table.split(holdout=share, seed=seed)
+    weights = None if rows.weights is None else rows.weights[learned]
+    model = _of(name, replace(rows, table=rows.table.select(learned), weights=weights))
+    scores = _scores(model, rows.table.select(held))
+    return len(held), {f"validation_{score}": value for score, value in scores.items()}
 
 
 def _of(name: str, rows: Rows) -> LinearClassifier:

@@ -27,7 +27,7 @@ def shuffled(
     if record is None or record.data.get("fingerprint") != table.fingerprint:
         raise InputError(
             f"{table.name} does not have the rows that the model learned from; give the file that "
-            "`vnait train` was given, with the same --text and --label."
+            "`vnait train` was given, with the same --text, --label and --group."
         )
     run = Run(**{field.name: record.run[field.name] for field in fields(Run) if field.name in record.run})
     if run.base is not None or run.tune_vectors:

@@ -136,6 +136,7 @@ class _OfTexts(BaseEstimator):
 
     def _run(self) -> Run:
         names = {setting.name for setting in fields(self)} & {setting.name for setting in fields(Run)}
+        names -= {"class_weight"}  # among the weights of the rows, since labels have types of their own here
         parameters = {name: getattr(self, name) for name in names}  # also where a subclass takes fewer
         seed = self.random_state
         if self.method in SIMPLE:  # reads none of the other settings

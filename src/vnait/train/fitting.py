@@ -21,6 +21,7 @@ from vnait.results.results import metric_of
 from vnait.shared.errors import InputError
 from vnait.shared.keys import key_of
 from vnait.shared.processes import threads, usual_torch
+from vnait.train.arrays import row_weights
 from vnait.train.base import Base
 from vnait.train.checkpoints import Checkpoints
 from vnait.train.labelled import Labelled
@@ -97,12 +98,13 @@ def prepare(
         )
     with usual_torch(), threads(run.threads):
         fingerprints = [table.fingerprint, test.fingerprint if test else None, vocabulary.fingerprint]
-        labelled = Labelled.of(run, table, vocabulary, weights)
+        labelled = Labelled.of(run, table, vocabulary, row_weights(run.class_weight, table, weights))
         if weights is not None and table.task == TAGGING:
             raise InputError("weights are of texts, and each word has a tag; leave them out.")
         if test is not None:
             check_sides(test.texts, are_pairs(table.texts))
             labelled.target.check(test, table.name)
+            table.check_apart(test)
             warn_of_repeats(table.texts, test.texts)
         return Prepared(
             run=run,
@@ -200,6 +202,8 @@ def _facts(table: Table, test: Table | None, labelled: Labelled) -> dict[str, An
         facts["unknown_share"] = unknown_share(labelled.vocabulary.tokenizer, labelled.ids)
         if coverages := labelled.vocabulary.covers(None if test is None else test.texts):
             facts["coverage"] = coverages
+    if table.groups is not None:
+        facts["groups"] = len(set(table.groups))
     if test is not None:
         facts.update(test_fingerprint=test.fingerprint, test_rows=len(test))
     return facts

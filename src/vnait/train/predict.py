@@ -17,7 +17,16 @@ from vnait.data.columns import Texts
 from vnait.data.labels import cell_of
 from vnait.data.pairs import check_sides, sides_of
 from vnait.data.sentences import Piece, split_words
-from vnait.data.tasks import CLASSIFICATION, MULTILABEL, PROBLEMS, REGRESSION, TAGGING, check_task
+from vnait.data.tasks import (
+    ANSWERS,
+    CLASSIFICATION,
+    MULTILABEL,
+    OTHERWISE,
+    PROBLEMS,
+    REGRESSION,
+    TAGGING,
+    check_task,
+)
 from vnait.data.tokens import encode_words, parts
 from vnait.model import VnaitForTokenClassification
 from vnait.pretrained import tokens
@@ -147,11 +156,37 @@ def predictions(
     tally.report()
 
 
-def evaluate(fitted: Fitted | LinearClassifier, table: Table) -> dict[str, float]:
+@dataclass(frozen=True, kw_only=True)
+class Threshold:
+    """The least probability of an answer, in [0, 1], and what is answered where no class has it."""
+
+    least: float = 0.0
+    otherwise: str = OTHERWISE
+
+    def check(self, classes: Sequence[str], task: str) -> None:
+        """Raise InputError unless it is a probability that a model of the task can answer with."""
+        if task != CLASSIFICATION:
+            raise InputError(
+                f"the model answers with {ANSWERS[task][0]}, and a threshold needs one class per text; leave "
+                "--threshold (threshold=) out."
+            )
+        if not 0 <= self.least <= 1:
+            raise InputError(f"the threshold is {self.least}; give a probability, from 0 to 1.")
+        if self.otherwise in classes:
+            raise InputError(
+                f"{self.otherwise!r} is a class of the model; give another --otherwise (otherwise=)."
+            )
+
+
+def evaluate(
+    fitted: Fitted | LinearClassifier, table: Table, *, threshold: float | None = None
+) -> dict[str, float]:
     """The scores of a model on labelled rows, as `scores` of its target gives them (`vnait.train.tasks`). Of
     classes also the bounds of the accuracy's 95 % interval over texts, accuracy_low and accuracy_high.
 
-    table   read with `task=fitted.task`
+    table       read with `task=fitted.task`
+    threshold   adds two scores: coverage, the share of texts whose answer has at least this probability, and
+                answered_accuracy, the accuracy of these answers, if there are any
 
     InputError if no label of the rows is one of the model's, or they were read for another task.
     """
@@ -160,6 +195,8 @@ def evaluate(fitted: Fitted | LinearClassifier, table: Table) -> dict[str, float
     classes, task = fitted.classes, fitted.task
     if table.task != task:
         raise InputError(f"{table.name} was read for {table.task}; read it with task={task!r}, the model's.")
+    if threshold is not None:
+        Threshold(least=threshold).check((), task)
     target = with_names(task, classes)
     target.check(table, "the rows that the model learned from")
     truth = target.truth(table.labels or [])
@@ -173,16 +210,24 @@ def evaluate(fitted: Fitted | LinearClassifier, table: Table) -> dict[str, float
     if task == CLASSIFICATION:
         bounds = proportion(sum(map(int.__eq__, truth, answers)), len(truth)).bounds
         scores |= dict(zip(("accuracy_low", "accuracy_high"), bounds, strict=True))
+    if threshold is not None:
+        right = [a == b for a, b, row in zip(truth, answers, rows, strict=True) if row.max() >= threshold]
+        scores["coverage"] = len(right) / len(rows)
+        if right:
+            scores["answered_accuracy"] = sum(right) / len(right)
     return scores
 
 
 def table_of(
-    fitted: Fitted | LinearClassifier, text: str, texts: Texts
+    fitted: Fitted | LinearClassifier, text: str, texts: Texts, threshold: Threshold | None = None
 ) -> tuple[list[str], Iterator[list[object]]]:
     """Names and rows of a table of answers: the columns of `text`, label, probability of each class. If the
     model tags words: the number of the sentence, from 1, and the word in place of the text. If a text has any
-    number of labels: those above 1/2, with | between them.
+    number of labels: those above 1/2, with | between them. With a `threshold`, the label is its `otherwise`
+    where no class has that probability.
     """
+    if threshold is not None:
+        threshold.check(fitted.classes, fitted.task)
     if fitted.task == TAGGING:
         return ["sentence", "word", *_answer_names(fitted.classes)], _word_rows(fitted, texts)
     check_sides(texts(), fitted.pairs)
@@ -193,7 +238,7 @@ def table_of(
     rows = (
         [
             *sides_of(words),
-            *([_answer(row, classes, fitted.task)] if classes else []),
+            *([_answer(row, classes, fitted.task, threshold)] if classes else []),
             *(round(value, 6) if classes else float(f"{value:.7g}") for value in row.reshape(-1).tolist()),
         ]
         for words, row in predictions(fitted, texts())
@@ -201,7 +246,11 @@ def table_of(
     return [*columns, *_answer_names(classes)], rows
 
 
-def _answer(row: NDArray[np.float64], classes: Sequence[str], task: str) -> str:
+def _answer(
+    row: NDArray[np.float64], classes: Sequence[str], task: str, threshold: Threshold | None = None
+) -> str:
+    if threshold is not None and row.max() < threshold.least:
+        return threshold.otherwise
     if task != MULTILABEL:
         return classes[int(row.argmax())]
     return cell_of(name for name, value in zip(classes, row, strict=True) if value > 0.5)

@@ -1,7 +1,7 @@
 """The settings of one training. The estimators and the command line take names and defaults from here."""
 
 import math
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
@@ -11,7 +11,7 @@ from vnait.shared.errors import InputError, did_you_mean
 
 TRACKERS = ("csv", "tensorboard", "wandb", "mlflow")
 # Settings that keys have only away from their default, and by another name, so that earlier keys stay.
-LATER = ("threads", "holdout", "lora")
+LATER = ("threads", "holdout", "class_weight", "lora")
 EARLIER_NAMES = {"early_stopping": "refit"}
 MOST_HELD_OUT = 2_000  # validation rows: more take time, and 2,000 tell accuracies 2 points apart
 MOST_STEPS = 4_000  # by default, however many rows there are
@@ -33,6 +33,7 @@ SIMPLE_OF = {  # by task
 READS_VECTORS = ("averaged",)  # of the simple models
 FROZEN = "frozen"  # with a base: logistic regression of its embeddings
 PREFIX = "base:"  # in a comparison, of methods attached to the pretrained base
+BALANCED = "balanced"  # of class weights, as in scikit-learn
 RATE, BASE_RATE, LORA_RATE = 3e-3, 1e-4, 5e-4  # default learning rates, of a model from scratch, a base, LoRA
 
 
@@ -95,6 +96,11 @@ class Run:
         None,
         "Share of the logits from the linear part, in [0, 1). Default: by its skill on held-out rows.",
     )
+    class_weight: Mapping[str, float] | str | None = setting(
+        None,
+        "How much the rows of each label count: balanced, so that all labels count the same in sum, or "
+        "a=2,b=1, with 1 for the others. Default: each row 1.",
+    )
     base: str | None = setting(
         None, "A pretrained encoder to fine-tune: a folder or a name on the hub. Default: from scratch."
     )
@@ -154,6 +160,8 @@ class Run:
                 continue
             if not isinstance(number, int | float) or not low <= number < high:
                 yield f"{name} is {number!r}: it must be {words}"
+        if isinstance(self.class_weight, str) and self.class_weight != BALANCED:
+            yield f"class_weight is {self.class_weight!r}: it must be {BALANCED}, or a number per label"
         if self.track not in (None, *TRACKERS):
             yield f"track is {self.track!r}: it must be one of {', '.join(TRACKERS)}"
 

@@ -18,6 +18,7 @@ from vnait.positions.building import parameters
 from vnait.positions.methods import METHODS, Recipe
 from vnait.results.record import Record
 from vnait.shared.errors import InputError, OutOfRange, did_you_mean
+from vnait.shared.keys import key_of
 from vnait.shared.processes import one_thread
 from vnait.shared.randomness import preserved_generators
 from vnait.shared.statistics import UNIT, Interval, interval
