@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 from vnait.results import record as records
-from vnait.results.record import Record, appending, key_of, read
+from vnait.results.record import Record, appending, read
 from vnait.shared.errors import InputError
+from vnait.shared.keys import key_of
 
 ONE = Record(
     key="0123456789abcdef",

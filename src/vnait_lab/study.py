@@ -31,6 +31,7 @@ import numpy as np
 from vnait.comparison.runs import Callback, run_all
 from vnait.results import record as records
 from vnait.results.record import Record
+from vnait.shared.keys import key_of
 from vnait.shared.processes import one_thread
 from vnait.shared.randomness import preserved_generators
 from vnait.shared.statistics import Interval, interval, paired
@@ -422,7 +423,7 @@ def run(
 def key(study: Study, variant: str, seed: int, budget: Budget) -> str:
     """The fingerprint of everything that decides a run; the number of seeds does not."""
     described = study.variants[variant]
-    return records.key_of("study", study.name, variant, described, seed, budget.steps, budget.samples)
+    return key_of("study", study.name, variant, described, seed, budget.steps, budget.samples)
 
 
 def record_of(study: Study, variant: str, seed: int, budget: Budget) -> Record:

@@ -16,10 +16,10 @@ from vnait.data.tables import labels_of
 from vnait.data.tasks import CLASSIFICATION, MULTILABEL, REGRESSION, TAGGING
 from vnait.data.vocabulary import Vocabulary, vocabulary_of
 from vnait.positions.methods import BASE_POSITIONS, METHODS
-from vnait.results.record import key_of
 from vnait.results.results import ALL, Shots, by_size
 from vnait.results.scores import regression_scores
 from vnait.shared.errors import InputError
+from vnait.shared.keys import key_of
 from vnait.train.arrays import check_class_weight
 from vnait.train.bag_of_words import FORMULA, SIF_FREQUENCY
 from vnait.train.base import Base

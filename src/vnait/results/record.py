@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import logging
 import os
@@ -20,6 +19,7 @@ from typing import Any
 from vnait.shared import schemas
 from vnait.shared.errors import InputError, whole
 from vnait.shared.escaping import json_text
+from vnait.shared.keys import plain
 
 logger = logging.getLogger("vnait")
 
@@ -65,21 +65,6 @@ class Record:
     def line(self) -> str:
         """The record as one line of JSON."""
         return whole(json_text(asdict(self), sort_keys=True, default=plain))
-
-
-def plain(value: Any) -> Any:
-    """A setting for JSON: numpy's scalars, as from a grid search, as numbers; anything else as a string."""
-    return value.item() if hasattr(value, "item") else str(value)
-
-
-def key_of(*parts: object) -> str:
-    """A fingerprint of settings and data, 16 hexadecimal digits.
-
-    >>> key_of({"method": "vnait"}, 0) == key_of({"method": "vnait"}, 0) != key_of({"method": "none"}, 0)
-    True
-    """
-    text = json.dumps(parts, ensure_ascii=False, sort_keys=True, default=plain)
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def warn_of_other(folder: str | Path, new: Record | None) -> None:

@@ -33,8 +33,9 @@ from vnait.data.pairs import are_pairs
 from vnait.data.tables import labels_of
 from vnait.data.tasks import CLASSIFICATION, MULTILABEL, NUMBER, REGRESSION, TAGGING
 from vnait.data.vocabulary import Vocabulary
-from vnait.results.record import Record, key_of
+from vnait.results.record import Record
 from vnait.results.scores import timed
+from vnait.shared.keys import key_of
 from vnait.train.arrays import row_weights
 from vnait.train.bag_of_words import STRENGTH, both_classes, ignoring_few_rows, log_odds, of_each
 from vnait.train.base import Base

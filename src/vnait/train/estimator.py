@@ -19,11 +19,11 @@ from vnait.data.tasks import CLASSIFICATION, MULTILABEL, REGRESSION, check_task
 from vnait.data.vectors.training import LEARNED
 from vnait.data.vocabulary import vocabulary_of
 from vnait.results.explanation import Explanation, explain
-from vnait.results.record import plain
 from vnait.shared import schemas
 from vnait.shared.errors import InputError, as_input_error
 from vnait.shared.escaping import json_text
 from vnait.shared.files import home
+from vnait.shared.keys import plain
 from vnait.train import predict
 from vnait.train.arrays import (
     Texts,

@@ -16,9 +16,10 @@ from vnait.data.tasks import TAGGING
 from vnait.data.vocabulary import Vocabulary
 from vnait.model import VnaitForSequenceClassification
 from vnait.positions.building import parameters
-from vnait.results.record import Record, key_of
+from vnait.results.record import Record
 from vnait.results.results import metric_of
 from vnait.shared.errors import InputError
+from vnait.shared.keys import key_of
 from vnait.shared.processes import threads, usual_torch
 from vnait.train.arrays import row_weights
 from vnait.train.base import Base

@@ -17,7 +17,8 @@ import torch
 
 from vnait import data as texts
 from vnait.positions.methods import METHODS
-from vnait.results.record import Record, key_of
+from vnait.results.record import Record
+from vnait.shared.keys import key_of
 from vnait.train.base import Base
 from vnait.train.fitting import fit
 from vnait.train.run import Run

@@ -32,7 +32,8 @@ from numpy.random import Generator
 from vnait.data import Table
 from vnait.data.vocabulary import vocabulary_of
 from vnait.positions.methods import METHODS
-from vnait.results.record import Record, key_of
+from vnait.results.record import Record
+from vnait.shared.keys import key_of
 from vnait.shared.statistics import interval, paired
 from vnait.train.fitting import fit
 from vnait_lab.records import path_of

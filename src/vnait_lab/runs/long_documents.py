@@ -24,7 +24,8 @@ from numpy.typing import NDArray
 
 from vnait import data as texts
 from vnait.positions.methods import BASE_POSITIONS
-from vnait.results.record import Record, key_of
+from vnait.results.record import Record
+from vnait.shared.keys import key_of
 from vnait.train.base import Base
 from vnait.train.fitting import fit
 from vnait.train.logits import logits_of

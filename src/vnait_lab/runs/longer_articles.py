@@ -21,7 +21,8 @@ import numpy as np
 from vnait.data import Table, read
 from vnait.data.vocabulary import vocabulary_of
 from vnait.positions.methods import METHODS
-from vnait.results.record import Record, key_of
+from vnait.results.record import Record
+from vnait.shared.keys import key_of
 from vnait.train.fitting import fit
 from vnait.train.run import Run
 from vnait_lab.records import by_method, by_seed, path_of, points

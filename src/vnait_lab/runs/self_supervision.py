@@ -27,7 +27,8 @@ from vnait.data.tasks import CLASSIFICATION, TAGGING
 from vnait.data.vocabulary import Vocabulary
 from vnait.model import VnaitForMaskedLM, seed_weights
 from vnait.positions.methods import METHODS
-from vnait.results.record import Record, key_of
+from vnait.results.record import Record
+from vnait.shared.keys import key_of
 from vnait.shared.statistics import interval, paired
 from vnait.train.fitting import fit
 from vnait.train.models import from_vectors, new_model

@@ -16,9 +16,9 @@ from vnait.comparison.runs import Callback, run_all
 from vnait.model import VnaitConfig, seed_weights
 from vnait.positions.building import parameters
 from vnait.positions.methods import METHODS, Recipe
-from vnait.results import record as files
 from vnait.results.record import Record
 from vnait.shared.errors import InputError, OutOfRange, did_you_mean
+from vnait.shared.keys import key_of
 from vnait.shared.processes import one_thread
 from vnait.shared.randomness import preserved_generators
 from vnait.shared.statistics import UNIT, Interval, interval
@@ -164,7 +164,7 @@ class Suite:
     def key(self, method: str, task: str, seed: int, setting: Training) -> str:
         """The fingerprint of everything that decides a run, the method's formula included."""
         formula, asks = METHODS[method].formula, self.tasks[task].asks
-        return files.key_of(self.name, method, formula, task, asks, seed, asdict(setting))
+        return key_of(self.name, method, formula, task, asks, seed, asdict(setting))
 
     def train_and_test(
         self, method: str, recipe: Recipe, task: str, seeds: Sequence[int], setting: Training

@@ -17,9 +17,9 @@ from vnait.pretrained.extend.perplexity import Perplexities
 from vnait.pretrained.extend.report import Report
 from vnait.pretrained.extend.tasks import GENERATED, MAX_TEXTS, Result, Task, from_documents
 from vnait.pretrained.extend.variants import DECODER_VARIANTS, MEAN, SUREST, UNSAVED, VARIANTS, variants_of
-from vnait.results.record import key_of
 from vnait.shared.errors import InputError, did_you_mean, first_line
 from vnait.shared.files import fingerprint
+from vnait.shared.keys import key_of
 from vnait.shared.quiet import no_bars
 from vnait.shared.randomness import preserved_generators
 

@@ -29,9 +29,9 @@ from vnait.pretrained.extend.variants import (
     WORDS,
 )
 from vnait.pretrained.loading import GGUF, from_pretrained, tokenizer_from
-from vnait.results.record import key_of
 from vnait.shared.errors import InputError, as_input_error, did_you_mean, first_line
 from vnait.shared.files import atomic_folder, check_replaceable, fingerprint
+from vnait.shared.keys import key_of
 from vnait.shared.quiet import no_bars
 from vnait.shared.randomness import evaluating, preserved_generators
 
@@ -74,7 +74,7 @@ class LanguageModel:
             options = {} if Path(source).suffix == GGUF else {"dtype": "auto"}
             model = from_pretrained(AutoModelForCausalLM, source, **options).eval()
         site_of(model)
-        declared = getattr(model.config.get_text_config(), "max_position_embeddings", None)
+        declared: Any = getattr(model.config.get_text_config(), "max_position_embeddings", None)
         if limit is None and declared is None:
             raise InputError(f"{source} declares no limit; give limit=, the tokens that it was trained on.")
         return cls(str(source), model, tokenizer, declared if limit is None else limit)
