@@ -66,7 +66,9 @@ def call(function: Callable[..., Any], arguments: Mapping[str, Any]) -> str:
         and _shown(arguments[name]) != _shown(parameter.default)
         and not callable(arguments[name])
     ]
-    shown += [f"{name}={_shown(value)}" for name, value in arguments.get(further, {}).items()]
+    options = arguments.get(further)
+    if isinstance(options, Mapping):
+        shown += [f"{name}={_shown(value)}" for name, value in options.items()]
     return f"vnait.{function.__name__}({', '.join(shown)})"
 
 
