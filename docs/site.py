@@ -86,6 +86,8 @@ def filled(nav: Any, pages: Path) -> Any:
 def reference() -> dict[str, str]:
     """The pages that are written from the code, by name."""
     public = {name: getattr(vnait, name) for name in vnait.__all__ if name != "METHODS"}
+    vectors = public.pop("vectors")
+    public |= {f"vectors.{name}": getattr(vectors, name) for name in of_module(vectors)}
     modules = {"coordinates": coordinates, "encodings": encodings, "inputs": inputs}
     listed = ", ".join(f"[{name}]({name}.md)" for name in modules)
     intro = (
