@@ -24,6 +24,7 @@ from vnait.results.explanation import explain, export
 from vnait.results.explanation.attribution import TOLERANCE
 from vnait.train.base import Base, groups
 from vnait.train.fitting import fit
+from vnait.train.models import new_model
 from vnait.train.predict import load
 
 WORDS = ["good", "bad", "film", "plot", "the", "was", "a", "very"]
@@ -362,3 +363,17 @@ def test_a_base_without_its_tokenizer_is_refused(tmp_path):
 def test_a_method_of_a_base_is_named_as_one(options, message):
     with pytest.raises(InputError, match=message):
         Run(**options)
+
+
+def test_the_check_of_a_method_takes_none_of_the_draws_of_the_training(tmp_path, monkeypatch):
+    base = str(saved_base(tmp_path / "bert"))
+    run = Run(method="vnait", base=base)
+
+    def start() -> dict[str, torch.Tensor]:
+        return new_model(Base.load(base), run, ["a", "b"], [3]).state_dict()
+
+    checked = start()
+    monkeypatch.setattr(Base, "check", lambda self, run: None)
+    unchecked = start()
+    assert checked.keys() == unchecked.keys()
+    assert all(torch.equal(value, unchecked[name]) for name, value in checked.items())

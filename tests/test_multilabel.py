@@ -368,7 +368,7 @@ def test_a_base_learns_sets(tmp_path):
     labels = ["|".join(label for label in ("good", "film") if label in text) for text in texts]
     table = Table(texts * 4, labels * 4, "made", 0, "multilabel")
     # A rate that the gates of `vnait` stand, too: attached weights learn ten times as fast as the base.
-    run = Run(method="vnait", base=str(base), steps=150, max_length=16, learning_rate=2e-3)
+    run = Run(method="vnait", base=str(base), steps=150, max_length=16, learning_rate=5e-3)
     fitted = fit(run, table, Base.load(base), test=table)
     assert fitted.record.metrics["micro_f1"] > 0.9
     fitted.save(tmp_path / "model")

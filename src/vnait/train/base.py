@@ -32,7 +32,7 @@ from vnait.pretrained.lora import add_lora
 from vnait.shared.errors import InputError, as_input_error, first_line
 from vnait.shared.files import fingerprint
 from vnait.shared.quiet import logger_at, no_bars
-from vnait.shared.randomness import preserved_generators
+from vnait.shared.randomness import Draws
 from vnait.train.logits import SEPARATOR
 from vnait.train.run import Run
 
@@ -67,7 +67,7 @@ class Base:
         """The body of the model with one layer, few words and random weights: what `attach` refuses, it
         refuses here, before the real weights are loaded. None if the type can't be made so small.
         """
-        with no_bars(), logger_at("transformers", logging.ERROR), preserved_generators(), suppress(Exception):
+        with no_bars(), logger_at("transformers", logging.ERROR), Draws(0).everywhere(), suppress(Exception):
             config = from_pretrained(AutoConfig, self.source)
             if getattr(config, OWN_TYPE, None) or config is not config.get_text_config():
                 return None
@@ -94,7 +94,8 @@ class Base:
         """Raise InputError if the run's method can't be attached, before any weights are loaded."""
         if run.method == BASE_POSITIONS or self.sketch is None:
             return
-        with preserved_generators(), logger_at("vnait", logging.WARNING):
+        # Draws of its own, so that a check within a training takes none of the training's.
+        with Draws(run.seed).everywhere(), logger_at("vnait", logging.WARNING):
             warm = _only_adds_vectors(run.method)
             attach(copy.deepcopy(self.sketch), run.method, warm_start="exact" if warm else None)
 
