@@ -123,6 +123,12 @@ def test_on_one_test_set_the_rows_decide_too():
     assert "include the choice of both" in few.of_rows
 
 
+def test_answers_that_are_all_right_do_not_make_an_accuracy_exact():
+    perfect = results(on_one_test_set({"none": 0.7, "vnait": 1.0}, 200))
+    (row,) = [row for row in perfect.rows if row["method"] == "vnait"]
+    assert row["mean"] == 1 and row["ci_low"] is None and row["ci_high"] is None
+
+
 def test_few_noisy_seeds_do_not_give_up_a_lead_of_more_than_a_point():
     noisy = {"none": [0.5, 0.9, 0.6], "vnait": [0.95, 0.6, 0.75]}
     assert results(made(noisy)).best == "vnait"

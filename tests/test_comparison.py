@@ -273,6 +273,20 @@ def test_only_cells_of_few_rows_depend_on_what_is_not_labelled():
         plan_of(unlabelled="some")
 
 
+def test_a_training_that_ends_with_all_rows_has_a_key_of_its_own():
+    few, many = (replace(RUN, early_stopping=rows) for rows in (10_000, 10))
+    cells = [Cell(method=method, shots=shots, seed=0) for method in ("none", "tfidf") for shots in (4, "all")]
+    keys = [[plan_of(run=run, shots=(4, "all")).key(cell) for cell in cells] for run in (few, many)]
+    held = [
+        [plan_of(run=replace(run, holdout=True), shots=(4, "all")).key(cell) for cell in cells]
+        for run in (few, many)
+    ]
+    marked = plan_of(run=many, shots=(4, "all"))
+    assert [marked._ends_with_all_rows(cell) for cell in cells] == [False, True] * 2
+    assert keys[0][2:] == keys[1][2:] == held[0][2:]  # simple models are fitted to all rows anyway
+    assert keys[0][1] != keys[1][1] != held[1][1]
+
+
 # How it runs decides nothing
 
 

@@ -187,6 +187,12 @@ class Plan:
             for method in methods
         ]
 
+    def _ends_with_all_rows(self, cell: Cell) -> bool:
+        """Whether a cell's training stops early and then learns from all rows, as it did not before."""
+        least = self.run.early_stopping
+        may_stop = len(self.table) > least and bool(self.run.validation) and not self.run.holdout
+        return may_stop and len(self.rows(cell.shots, cell.seed)[0]) > least
+
     @cached_property
     def _fingerprint(self) -> str:
         """The base's."""
@@ -214,6 +220,8 @@ class Plan:
                 run["start"] = "prior"  # of the head's bias
         tests = self.test.fingerprint if self.test else self.held_out
         vectors = None if self.vectors is None else [*_stamp(self.vectors), self.vector_words]
+        if cell.method not in self.baselines and self._ends_with_all_rows(cell):
+            run["ends"] = "with all rows"
         alone = [] if self.reads_rest(cell) else ["words of the labelled rows"]
         return key_of(asdict(cell), run, self.table.fingerprint, tests, vectors, self.tokenization, *alone)
 

@@ -72,12 +72,13 @@ def interval(values: Sequence[float], *, within: tuple[float, float] = (-np.inf,
     return Interval(mean, max(mean - reach, within[0]), min(mean + reach, within[1]))
 
 
-def crossed(values: NDArray[np.float64]) -> Interval:
+def crossed(values: NDArray[np.float64], *, within: tuple[float, float] = (-np.inf, np.inf)) -> Interval:
     """Mean and 95 % interval of values (n seeds, m rows) that all seeds have on the same rows, over both.
 
     V = s_n^2 / n + s_m^2 / m, s_n of the means of seeds, s_m of the means of rows; mean -+ t sqrt(V), with
     Satterthwaite's degrees of freedom V^2 / (V_n^2 / (n - 1) + V_m^2 / (m - 1)). What varies with both is
     counted twice, so that the interval is rather too wide (Cornfield and Tukey 1956, crossed random effects).
+    The bounds are clipped to `within`.
 
     >>> crossed(np.array([[1.0, 0.0, 1.0, 1.0]] * 3)).written("{:.2f}")  # no variance over seeds: rows alone
     '0.75 [-0.05, 1.55]'
@@ -90,7 +91,7 @@ def crossed(values: NDArray[np.float64]) -> Interval:
         return Interval(mean, mean, mean)
     freedom = parts.sum() ** 2 / (parts**2 / (sizes - 1)).sum()
     reach = float(stats.t.ppf(0.975, freedom) * np.sqrt(parts.sum()))
-    return Interval(mean, mean - reach, mean + reach)
+    return Interval(mean, max(mean - reach, within[0]), min(mean + reach, within[1]))
 
 
 def proportion(right: int, count: int) -> Interval:
