@@ -7,6 +7,7 @@ from collections import Counter, defaultdict
 from collections.abc import Sequence
 
 from vnait.data.missing import Number, row_numbers
+from vnait.data.text import normalized
 from vnait.shared.errors import plural
 
 logger = logging.getLogger("vnait")
@@ -23,12 +24,12 @@ def contradicting(
     *,
     drop: bool,
 ) -> list[int]:
-    """The rows without those whose text, ignoring case and spacing, has another label elsewhere, too, if they
+    """The rows without those whose text, as a model sees it, has another label elsewhere, too, if they
     are to be dropped. Either way their number is logged, with up to three texts.
     """
     places: dict[str, list[int]] = defaultdict(list)
     for row in rows:
-        places[" ".join(texts[row].casefold().split())].append(row)
+        places[normalized(texts[row])].append(row)
     groups = [group for group in places.values() if len({labels[row] for row in group}) > 1]
     if not groups:
         return list(rows)

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import chain
 
 from vnait.data.tasks import MULTILABEL, REGRESSION
+from vnait.data.text import normalized
 from vnait.shared.errors import InputError
 
 logger = logging.getLogger("vnait")
@@ -202,13 +203,5 @@ def variants(labels: Iterable[str]) -> list[dict[str, int]]:
 
 def _plain(label: str) -> object:
     """What labels that look alike have in common."""
-    visible = "".join(letter for letter in label if not _invisible(letter))
-    folded = " ".join(unicodedata.normalize("NFC", visible).casefold().split())
+    folded = normalized(label).casefold()
     return float(folded) if is_number(folded) else folded
-
-
-def _invisible(letter: str) -> bool:
-    """Whether it is a format or control character, but not white space, or has no glyph of its own."""
-    if letter in "\u034f\u180e" or "\ufe00" <= letter <= "\ufe0f":
-        return True
-    return unicodedata.category(letter) in ("Cc", "Cf") and not letter.isspace()

@@ -10,7 +10,7 @@ from vnait.shared.quiet import logger_at
 
 EPOCHS = 20
 # With more words fewer epochs are enough: at most so many words are read in all, in one epoch at least.
-MOST_WORDS = 10_000_000
+MOST_WORDS = 20_000_000
 # gensim silently ignores the words of a sentence after this many.
 _LONGEST = 10_000
 LEARNED = "Word2Vec of"  # the first words of the source of such vectors
@@ -26,7 +26,7 @@ def train(
 ) -> Vectors:
     """Skip-gram Word2Vec of `sentences` (lists of words): log p(neighbour | word), negative sampling.
 
-    epochs   None: 20, or fewer of more than 500,000 words, so that 10 million are read in all
+    epochs   None: 20, or fewer of more than a million words, so that 20 million are read in all
 
     Neighbours are up to 5 words away. Words that occur fewer than `min_count` times get no row; the most
     frequent come first. One worker, so that the same sentences and settings give the same table, bit for bit.
