@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -82,9 +82,7 @@ def loaded(folder: str | Path) -> Fitted:
 
 def run_of(fitted: Fitted, folder: str | Path, changes: Mapping[str, Any]) -> Run:
     """The settings of the model's training, with these changes. Its linear part stays as it is."""
-    settings = _record(fitted, folder).run
-    known = {setting.name: settings[setting.name] for setting in fields(Run) if setting.name in settings}
-    return Run(**{**known, **changes, "bag": 0.0})
+    return Run.of(_record(fitted, folder).run, **{**changes, "bag": 0.0})
 
 
 def _record(fitted: Fitted, folder: str | Path) -> Any:

@@ -1,7 +1,7 @@
 """The control of an explanation: the same training on the same rows, with shuffled labels."""
 
 from collections.abc import Callable
-from dataclasses import fields, replace
+from dataclasses import replace
 
 import numpy as np
 
@@ -29,7 +29,7 @@ def shuffled(
             f"{table.name} does not have the rows that the model learned from; give the file that "
             "`vnait train` was given, with the same --text, --label and --group."
         )
-    run = Run(**{field.name: record.run[field.name] for field in fields(Run) if field.name in record.run})
+    run = Run.of(record.run)
     if run.base is not None or run.tune_vectors:
         raise InputError(
             "a control starts from the model's vectors, and this training changed them; train one on "

@@ -16,8 +16,8 @@ from vnait.data.tasks import TAGGING
 from vnait.data.vocabulary import Vocabulary
 from vnait.model import VnaitForSequenceClassification
 from vnait.positions.building import parameters
+from vnait.results.metrics import metric_of
 from vnait.results.record import Record
-from vnait.results.results import metric_of
 from vnait.shared.errors import InputError
 from vnait.shared.keys import key_of
 from vnait.shared.processes import threads, usual_torch

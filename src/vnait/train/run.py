@@ -3,7 +3,7 @@
 import math
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, fields
-from typing import Any
+from typing import Any, Self
 
 from vnait.data.tasks import CLASSIFICATION, MULTILABEL, REGRESSION, TAGGING
 from vnait.positions.methods import BASE_POSITIONS, METHODS, unknown
@@ -13,7 +13,7 @@ TRACKERS = ("csv", "tensorboard", "wandb", "mlflow")
 # Settings that keys have only away from their default, and by another name, so that earlier keys stay.
 LATER = ("threads", "holdout", "class_weight", "lora")
 EARLIER_NAMES = {"early_stopping": "refit"}
-MOST_HELD_OUT = 2_000  # validation rows: more take time, and 2,000 tell accuracies 2 points apart
+MOST_HELD_OUT = 2_000  # validation rows: more take time, and 2,000 separate accuracies by 2 points
 MOST_STEPS = 4_000  # by default, however many rows there are
 EVALUATIONS = 40  # of a training, at most
 COUNTS = ("batch_size", "num_layers", "max_length", "eval_every", "patience", "threads", "steps", "num_heads")
@@ -122,6 +122,14 @@ class Run:
                 object.__setattr__(self, name, value.item())
         if problems := list(self._problems()):
             raise InputError("; ".join(problems) + ".")
+
+    @classmethod
+    def of(cls, settings: Mapping[str, Any], **changes: Any) -> Self:
+        """The run of a record's `settings`, with changes; what it lacks, or has from a later version, is left
+        at its default, or out.
+        """
+        known = {item.name: settings[item.name] for item in fields(cls) if item.name in settings}
+        return cls(**{**known, **changes})
 
     @classmethod
     def help(cls, name: str) -> str:
