@@ -142,7 +142,7 @@ def test_windows_are_recommended_unless_an_extension_is_better_beyond_chance(rig
 def test_an_extension_that_is_ahead_by_chance_is_named_as_undecided(right, undecided):
     advice = report_of(**{"windows-surest": MOST, "ntk": right}).advice
     assert "the best extension, ntk, differs by" in advice.reason
-    assert ("which 20 documents can't tell from chance" in advice.reason) == undecided
+    assert ("which 20 documents can't separate from chance" in advice.reason) == undecided
 
 
 def test_words_that_find_more_are_mentioned():

@@ -7,8 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from vnait.pretrained.doctor.padding import MOVING_ADVICE
-from vnait.pretrained.doctor.rule import Evidence, NotTried, Severity, require, rule
+from vnait.pretrained.doctor.rule import MOVING_ADVICE, Evidence, NotTried, Severity, require, rule
 from vnait.pretrained.doctor.subject import Measure, Subject, Trial, difference
 from vnait.pretrained.locate import reads_both_ways
 from vnait.shared.errors import plural

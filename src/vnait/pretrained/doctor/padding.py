@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from vnait.pretrained.doctor.rule import Evidence, Severity, require, rule
+from vnait.pretrained.doctor.rule import MOVING_ADVICE, Evidence, Severity, require, rule
 from vnait.pretrained.doctor.subject import Measure, Subject, Trial, difference
 from vnait.shared.errors import plural
 
@@ -15,10 +15,6 @@ MOVE = "outputs of real tokens move"
 LAST_TOKEN = (
     "If a `pad_token_id` is defined in the configuration, it finds the last token that is not a padding "
     "token in each row."
-)
-MOVING_ADVICE = (
-    "keep texts within the original length, or read them alone, without a cache and with a model just "
-    "loaded: the frequencies follow the longest place of a call"
 )
 
 

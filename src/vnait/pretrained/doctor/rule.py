@@ -9,6 +9,11 @@ from typing import Any
 
 PAGE = "docs/doctor.md"
 
+MOVING_ADVICE = (
+    "keep texts within the original length, or read them alone, without a cache and with a model just "
+    "loaded: the frequencies follow the longest place of a call"
+)
+
 
 class Severity(StrEnum):
     """bug: the outputs are wrong in a use that the model offers; trap: right only if the user does what

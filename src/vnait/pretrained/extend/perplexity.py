@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from vnait.pretrained.extend.report import Advice, drawn, reasons
 from vnait.pretrained.extend.variants import DECODER_VARIANTS, FREE_OF_DECODERS
+from vnait.pretrained.extend.written import Advice, drawn, reasons
 from vnait.shared.errors import InputError
 from vnait.shared.statistics import Interval, interval
 
@@ -88,7 +88,7 @@ class Perplexities:
             second = max(ahead, key=lambda name: ahead[name].mean)
             reason += f"; the best extension, {second}, has {_percent(ahead[second].times(-1))}"
             if ahead[second].mean > 0:
-                reason += f", which {len(losses[best])} blocks of tokens can't tell from chance"
+                reason += f", which {len(losses[best])} blocks of tokens can't separate from chance"
         return Advice(best, reason)
 
     def with_saved(self, folder: str, variant: str | None) -> Perplexities:

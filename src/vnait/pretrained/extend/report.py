@@ -10,6 +10,7 @@ import numpy as np
 
 from vnait.pretrained.extend.tasks import Result
 from vnait.pretrained.extend.variants import FREE, SUREST, VARIANTS, WORDS
+from vnait.pretrained.extend.written import Advice, drawn, reasons
 from vnait.shared.statistics import Interval, interval, proportion
 
 DEPTHS = 5  # parts of a document
@@ -28,13 +29,6 @@ class Share(NamedTuple):
     @property
     def interval(self) -> Interval:
         return proportion(self.right, self.texts)
-
-
-class Advice(NamedTuple):
-    """The variant to take, and why."""
-
-    variant: str
-    reason: str
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -131,7 +125,7 @@ class Report:
             lead = ahead[second].written("{:+.1f}", " points")
             reason += f"; the best extension, {second}, differs by {lead}"
             if ahead[second].mean > 0:
-                reason += f", which {len(right[best])} documents can't tell from chance"
+                reason += f", which {len(right[best])} documents can't separate from chance"
         return Advice(best, reason)
 
     @property
@@ -177,7 +171,7 @@ class Report:
                 ]
                 table = self._table(shares, lambda share: share.depth)
                 parts.append(drawn(f"{task}, by depth in texts past {self.limit} tokens (%)", heads, table))
-        parts.append(self._costsdrawn())
+        parts.append(self._cost_table())
         changes = [
             f"{variant} {'same bits' if not change else f'{change:.1g}'}"
             for variant, change in self.within.items()
@@ -225,7 +219,7 @@ class Report:
         }
         return {variant: [cells.get((variant, key), "") for key in columns] for variant in self.variants}
 
-    def _costsdrawn(self) -> str:
+    def _cost_table(self) -> str:
         lengths = sorted({row["length"] for row in self.costs()})
         cells: dict[tuple[str, int], list[tuple[float, float]]] = {}
         for row in self.costs():
@@ -242,16 +236,3 @@ class Report:
 def _cost(costs: Sequence[tuple[float, float]]) -> str:
     milliseconds, memory = zip(*costs, strict=True)
     return f"{float(np.mean(milliseconds)):.0f} ms, {max(memory):.0f}"
-
-
-def reasons(left_out: dict[str, str]) -> str:
-    """A line per variant that was left out."""
-    return "\n".join(["left out", *(f"    {variant}: {reason}" for variant, reason in left_out.items())])
-
-
-def drawn(title: str, heads: Sequence[str], rows: dict[str, list[str]]) -> str:
-    """A table of cells by row, indented, under its title."""
-    table = [["", *heads], *([variant, *cells] for variant, cells in rows.items())]
-    widths = [max(len(row[column]) for row in table) for column in range(len(table[0]))]
-    lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) for row in table]
-    return "\n".join([title, *(f"    {line.rstrip()}" for line in lines)])
