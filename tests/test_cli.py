@@ -29,7 +29,7 @@ from rich.cells import cell_len
 from helpers import forkserver, save_vectors
 from vnait import TextClassifier, cli
 from vnait import data as text
-from vnait.cli.compare import TRAINED_WITH, _next
+from vnait.cli.compare import _next
 from vnait.cli.shared import app, folder_name
 from vnait.data import vocabulary as vocabulary
 from vnait.positions.coordinates import Span
@@ -319,7 +319,7 @@ def test_compare(home, said, document):
 def test_the_next_command_has_the_options_that_its_method_reads(best, words):
     options = {"data": "d.csv", "task": "tagging", "vectors": "g.bin", "tokenization": "characters"}
     options |= {"base": "b", "steps": 5}
-    assert _next(best, TRAINED_WITH | options) == f"vnait train d.csv {words} --out model"
+    assert _next(best, options) == f"vnait train d.csv {words} --out model"
 
 
 @pytest.mark.parametrize("where", ["{home}/data.csv", "../{home.name}/data.csv", "data.csv"])

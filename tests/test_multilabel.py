@@ -19,8 +19,8 @@ from vnait.cli import main
 from vnait.data import Table, read, summary
 from vnait.data.vocabulary import vocabulary_of
 from vnait.results.about import About
+from vnait.results.metrics import SETS
 from vnait.results.report.comparison import sections
-from vnait.results.results import SETS
 from vnait.results.scores import set_scores
 from vnait.train.bag_of_words import BagOfEach, bags_of, skill_at_sets
 from vnait.train.base import Base

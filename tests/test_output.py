@@ -11,6 +11,7 @@ import os
 import re
 import shutil
 import sys
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -20,6 +21,7 @@ from test_cli import CONTROL
 from vnait import TextClassifier, cli
 from vnait.cli import terminal
 from vnait.cli.output import write_csv
+from vnait.cli.progress import progress
 from vnait.cli.shared import set_up_logging
 from vnait.results import report
 from vnait.results.about import About
@@ -226,3 +228,23 @@ def test_files_do_not_steer_a_terminal_or_a_reader_either(tmp_path, monkeypatch)
         assert safe(text) == text, path  # beside plotly.js, which has such characters itself
     assert TextClassifier.load("t").classes_.tolist() == labels  # JSON gives back what was escaped
     assert saved.record_in(Path("m")).data["name"] == data
+
+
+def test_progress_without_a_terminal_is_a_line_now_and_then_also_while_nothing_is_counted(
+    monkeypatch, capsys
+):
+    monkeypatch.setattr("vnait.cli.progress.LINE_SECONDS", 0.02)
+
+    def lines_while(*moves: tuple[int, int]) -> list[str]:
+        with progress(False, "training") as move:
+            for done, total in moves:
+                move(done, total, "")
+            time.sleep(0.2)
+        return capsys.readouterr().err.splitlines()
+
+    assert lines_while()[0] == "vnait: training: 0 s so far"
+    assert re.fullmatch(r"vnait: training: 3 of 9 done, about \d+ s left", lines_while((1, 9), (3, 9))[0])
+    assert "9 of 9 done, finishing" in lines_while((1, 9), (9, 9))[-1]
+    with progress(True, "training") as move:
+        move(1, 2, "")
+    assert capsys.readouterr().err == ""

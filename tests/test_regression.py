@@ -17,9 +17,10 @@ from vnait.comparison.plan import Plan
 from vnait.data import Table, read, summary
 from vnait.data.vocabulary import vocabulary_of
 from vnait.results.about import About
+from vnait.results.metrics import RMSE
 from vnait.results.record import read as records
 from vnait.results.report.comparison import sections
-from vnait.results.results import RMSE, Results
+from vnait.results.results import Results
 from vnait.results.scores import regression_scores
 from vnait.train.bag_of_words import BagRidge, bags_of, skill_at_numbers
 from vnait.train.base import Base

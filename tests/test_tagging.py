@@ -19,8 +19,8 @@ from vnait.data.sentences import Piece, split_words
 from vnait.data.tagged import tagged
 from vnait.data.vocabulary import vocabulary_of
 from vnait.results.about import About
+from vnait.results.metrics import ENTITIES, TOKENS
 from vnait.results.report.comparison import sections
-from vnait.results.results import ENTITIES, TOKENS
 from vnait.results.scores import tag_scores
 from vnait.shared.statistics import clustered, proportion
 from vnait.train.base import Base

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from vnait.cli.shared import AsJson, Backend, Quiet, listed, print_json, progress, set_up_logging
+from vnait.cli.progress import progress
+from vnait.cli.shared import AsJson, Backend, Quiet, listed, print_json, set_up_logging
 from vnait.shared.errors import InputError
 
 if TYPE_CHECKING:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import logging
 import shlex
 import sys
@@ -13,6 +14,8 @@ import typer
 
 from vnait.cli import shared
 from vnait.cli.output import echo
+from vnait.cli.progress import progress
+from vnait.cli.train import train_command
 from vnait.positions.methods import METHODS
 from vnait.shared.errors import InputError, MissingExtra, plural
 from vnait.train.run import FROZEN, PREFIX, READS_VECTORS, Run, unknown_methods
@@ -22,30 +25,8 @@ if TYPE_CHECKING:
     from vnait.results.record import Record
 
 DEFAULT_DATA = "builtin:polarity"
-TRAINED_WITH = {  # options that `vnait train` has, too, with its defaults
-    "text": "text",
-    "label": "label",
-    "group": None,
-    "task": "classification",
-    "test": None,
-    "sep": None,
-    "encoding": None,
-    "sheet": None,
-    "header": None,
-    "no_header": False,
-    "decimal": ".",
-    "merge_labels": False,
-    "drop_contradicting": False,
-    "min_class": 2,
-    "vectors": None,
-    "vector_words": None,
-    "tokenization": "words",
-    "base": None,
-    "steps": Run.steps,
-    "max_length": Run.max_length,
-    "learning_rate": Run.learning_rate,
-    "class_weight": Run.class_weight,
-}
+# Options that `vnait train` has, too, but which the command that it advises does not repeat.
+NOT_REPEATED = {"data", "out", "threads", "as_json", "quiet"}
 SETTINGS = ("steps", "max_length", "learning_rate", "threads")  # options that are fields of `Run` as they are
 PASSED = (  # options that are arguments of `compare` as they are
     "seeds",
@@ -137,7 +118,7 @@ def compare_command(
     table, tests = shared.read_with_tests(data, test, text, label, files, labels, task)
     from vnait.comparison.compare import DEFAULT_METHODS, compare  # torch, once the table is read
 
-    with shared.progress(quiet, "comparing") as move:
+    with progress(quiet, "comparing") as move:
         comparison = compare(
             table,
             methods=names or DEFAULT_METHODS,
@@ -163,9 +144,14 @@ def _next(best: str, options: Mapping[str, object]) -> str:
     if method == FROZEN:
         unused |= {"steps", "max_length", "learning_rate"}
     words = ["vnait", "train", str(options["data"]), "--method", method]
-    for name, default in TRAINED_WITH.items():
-        if name not in unused and options[name] not in (None, default):
-            words += [f"--{name.replace('_', '-')}"] + [str(options[name])] * (options[name] is not True)
+    compared, trained = (
+        inspect.signature(command).parameters for command in (compare_command, train_command)
+    )
+    for name in compared:
+        if name not in trained or name in NOT_REPEATED | unused:
+            continue
+        if (value := options.get(name)) not in (None, trained[name].default):
+            words += [f"--{name.replace('_', '-')}"] + [str(value)] * (value is not True)
     return shlex.join([*words, "--out", "model"])
 
 
@@ -229,7 +215,8 @@ class _Watch:
         self.scores: dict[tuple[str, object], list[float]] = {}
 
     def __call__(self, done: int, total: int, record: Record | None) -> None:
-        from vnait.results.results import is_transformer, metric_of
+        from vnait.results.metrics import metric_of
+        from vnait.results.results import is_transformer
 
         metric = None if record is None else metric_of(record.metrics)
         if record is None or metric is None:

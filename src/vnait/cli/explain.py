@@ -11,6 +11,7 @@ import typer
 
 from vnait.cli import shared
 from vnait.cli.output import echo
+from vnait.cli.progress import progress
 from vnait.shared.errors import InputError
 
 if TYPE_CHECKING:
@@ -115,7 +116,7 @@ def _beside_control(explanation: Explanation, fitted: Fitted, text: str, table: 
         raise InputError(
             f"{explanation.method} learns no gaps that a control could check; leave --control out."
         )
-    with shared.progress(False, "training the control") as move:
+    with progress(False, "training the control") as move:
         model = shuffled(
             fitted,
             table,

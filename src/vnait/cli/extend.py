@@ -7,6 +7,7 @@ import typer
 
 from vnait.cli import shared
 from vnait.cli.output import echo
+from vnait.cli.progress import progress
 from vnait.shared.errors import InputError
 
 Documents = Annotated[
@@ -83,7 +84,7 @@ def extend_command(
         raise InputError(f"--save {save} needs a folder; give --out, too.")
     from vnait.pretrained.extend import extend
 
-    with shared.progress(quiet, "extending") as move:
+    with progress(quiet, "extending") as move:
         report = extend(
             model,
             to=to,

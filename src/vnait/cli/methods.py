@@ -7,7 +7,8 @@ from typing import Annotated
 import typer
 
 from vnait.cli.output import echo
-from vnait.cli.shared import AsJson, Quiet, app, check_folder, print_json, progress, set_up_logging
+from vnait.cli.progress import progress
+from vnait.cli.shared import AsJson, Quiet, app, check_folder, print_json, set_up_logging
 from vnait.positions.plugins import load_file
 
 

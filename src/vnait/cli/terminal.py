@@ -28,7 +28,7 @@ HEADING = 11  # cells per line of a heading, if its name can be broken
 
 def show_comparison(comparison: Comparison) -> None:
     """A table per number of shots, then the conclusions and the advice."""
-    from vnait.results.results import ACCURACY, SETS  # scipy, which other commands do not wait for
+    from vnait.results.metrics import ACCURACY, SETS  # scipy, which other commands do not wait for
 
     data, metric, chance = comparison.plan.table, comparison.results.metric, comparison.plan.chance_level()
     kind = {"classification": "classes", "tagging": "tags", "multilabel": "labels"}.get(data.task)
@@ -64,11 +64,8 @@ def show_comparison(comparison: Comparison) -> None:
 
 
 def _comparison_grid(comparison: Comparison, shots: int | str) -> Grid:
-    from vnait.results.results import (  # scipy, which other commands do not wait for
-        ACCURACY,
-        SETS,
-        interval_of,
-    )
+    from vnait.results.metrics import ACCURACY, SETS  # scipy, which other commands do not wait for
+    from vnait.results.results import interval_of
 
     metric = comparison.results.metric
     where = comparison.results.inside(shots).split(" ", 1)[1]

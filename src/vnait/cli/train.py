@@ -14,6 +14,7 @@ import typer
 
 from vnait.cli import shared
 from vnait.cli.output import echo
+from vnait.cli.progress import progress
 from vnait.shared.errors import InputError
 from vnait.train.run import FROZEN, READS_VECTORS, SIMPLE_OF, Run
 
@@ -126,7 +127,7 @@ def train_command(
     read = partial(shared.read_with_tests, data, test, text, label, files, labels, task)
     if folder is None and (method in SIMPLE_OF.get(task, ()) or (base is not None and method == FROZEN)):
         _check_simple(method, context.params)
-        with shared.progress(quiet, f"training {method}"):
+        with progress(quiet, f"training {method}"):
             simple = _simple(method, base, *read(), out, words, Run(seed=seed, class_weight=weights))
         _show(simple, out, as_json)
         return
@@ -136,7 +137,7 @@ def train_command(
     penalties = _penalties(run, smoothness, boundary)
     from vnait.shared.processes import is_first, once_per_node  # torch, once the settings are checked
 
-    with shared.progress(quiet or not is_first(), "reading texts and words"):
+    with progress(quiet or not is_first(), "reading texts and words"):
         ready, about = once_per_node(lambda: _prepared(run, *read(), out, words, folder))
     fitted = _trained(ready, penalties, out, about, quiet=quiet)
     if fitted is not None:
@@ -281,7 +282,7 @@ def _trained(
     ]
 
     def trained(penalty: tuple[float, float], folder: Path) -> Fitted:
-        with shared.progress(quiet or not is_first(), f"training {ready.run.method}") as move:
+        with progress(quiet or not is_first(), f"training {ready.run.method}") as move:
             return train(
                 ready.penalized(*penalty),
                 checkpoints=folder,

@@ -156,7 +156,7 @@ def usual_torch() -> Iterator[None]:
 
 def end_with(parent: int) -> None:
     """End this process within a second of its parent, however that ended: a signal that nothing can catch
-    leaves no time to tell the workers. To be called once, by a child of the process `parent`.
+    leaves no time to stop the workers. To be called once, by a child of the process `parent`.
     """
 
     def watch() -> None:

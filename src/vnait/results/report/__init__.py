@@ -9,10 +9,11 @@ from pathlib import Path
 from vnait.positions.plugins import call_plugins
 from vnait.results import page
 from vnait.results.about import About
+from vnait.results.metrics import metric_of
 from vnait.results.page.sections import Section
 from vnait.results.record import Record, read
 from vnait.results.report import comparison
-from vnait.results.results import Results, metric_of
+from vnait.results.results import Results
 from vnait.shared.errors import InputError
 from vnait.shared.files import atomic_file, home
 

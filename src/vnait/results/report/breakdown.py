@@ -3,10 +3,11 @@
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
+from vnait.results.metrics import ENTITIES, EXACT, SETS, TOKENS
 from vnait.results.page.sections import Column, Section, Table
 from vnait.results.record import Record
 from vnait.results.report import figures
-from vnait.results.results import ENTITIES, EXACT, SETS, TOKENS, Results
+from vnait.results.results import Results
 from vnait.results.scores import LENGTHS, MOST_CLASSES
 from vnait.shared.statistics import Interval
 

@@ -6,11 +6,12 @@ from typing import Any
 from vnait.data import QUANTILES
 from vnait.results.about import About
 from vnait.results.advice import advice
+from vnait.results.metrics import ACCURACY, RMSE, SETS
 from vnait.results.page.sections import Cell, Column, Figure, Section, Table
 from vnait.results.report import figures
 from vnait.results.report.breakdown import confusions, lengths
 from vnait.results.report.provenance import provenance
-from vnait.results.results import ACCURACY, RMSE, SETS, Results, by_size, interval_of
+from vnait.results.results import Results, by_size, interval_of
 
 FORM = "{:.4g}"
 
