@@ -575,6 +575,12 @@ def test_small_classes_are_left_out_with_their_count(tmp_path, caplog):
     assert len(read(path, min_class=2, of_tests=True)) == 8
 
 
+def test_a_file_of_small_classes_alone_is_refused(tmp_path):
+    path = file_of(tmp_path, [("a", "x"), ("b", "y"), ("c", "z")])
+    with pytest.raises(InputError, match="no class has 2 rows, the largest 1; add rows"):
+        read(path, min_class=2)
+
+
 @pytest.mark.parametrize(
     ("content", "options", "row"),
     [

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from vnait.data.missing import Number, row_numbers
 from vnait.data.text import normalized
-from vnait.shared.errors import plural
+from vnait.shared.errors import InputError, plural
 
 logger = logging.getLogger("vnait")
 
@@ -56,6 +56,11 @@ def of_large_classes(source: str, labels: Sequence[str], rows: Sequence[int], le
     """The rows of the classes that have at least so many; the others are counted and logged."""
     sizes = Counter(labels[row] for row in rows)
     small = {label: count for label, count in sizes.items() if count < least}
+    if small and len(small) == len(sizes):
+        raise InputError(
+            f"{source}: no class has {plural(least, 'row')}, the largest {max(sizes.values())}; add rows to the "
+            "classes, or name the column of the classes with --label."
+        )
     if small:
         logger.warning(
             "%s: left out %s with fewer than %s, %s in all: %s%s. --min-class 1 keeps every class.",
