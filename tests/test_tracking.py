@@ -42,8 +42,9 @@ def test_each_step_is_a_line_and_the_model_its_key_and_its_record_stay(table, wo
     rows = logged()
     assert [int(row["step"]) for row in rows] == list(range(1, 13))
     for row, status in zip(rows, seen, strict=True):
-        found = {name: float(row[name]) if row[name] else None for name in tracking.MEASURED}
-        assert found == {name: getattr(status, name) for name in tracking.MEASURED}
+        logged_values = {name: float(row[name]) for name in tracking.MEASURED if row[name]}
+        assert logged_values == status.measured
+        assert sum(status.gradient.values()) == pytest.approx(1)
     # keeps_best: the held-out rows are evaluated every four steps, and at the last one
     assert [int(row["step"]) for row in rows if row["validation_loss"]] == [4, 8, 12]
     rates = [status.learning_rate for status in seen]

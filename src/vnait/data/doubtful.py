@@ -58,8 +58,8 @@ def of_large_classes(source: str, labels: Sequence[str], rows: Sequence[int], le
     small = {label: count for label, count in sizes.items() if count < least}
     if small and len(small) == len(sizes):
         raise InputError(
-            f"{source}: no class has {plural(least, 'row')}, the largest {max(sizes.values())}; add rows to the "
-            "classes, or name the column of the classes with --label."
+            f"{source}: no class has {plural(least, 'row')}, the largest {max(sizes.values())}; add rows to "
+            "the classes, or name the column of the classes with --label."
         )
     if small:
         logger.warning(

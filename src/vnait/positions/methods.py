@@ -352,9 +352,10 @@ METHODS: dict[str, Recipe] = {
         make=lambda size: _vnait(size, c.Elastic(c.Gate(dim=size.dim)), i.Condensed),
         formula="x = e + s + MLP([e; s; e-s; cos]) + window(e) + nearest(e), s = MLP(S, 8 waves of S, 8 "
         "places from either end, centre), S = 100 R_i/R_n, in half of the training texts + U(-12, 12), "
-        "R_i = g_1 + ... + g_i, g = clip(l, 0, 1), l = 3/2 + f(e) + 4 w ((1 + cos)/2)^8, cos with the token "
-        "before; window, learned 3 times as fast, and nearest, in 7 of 10 each, and places count by g, too; "
-        "scores * log n/log n0; of N training texts loss + 8/N mean max(0, 3/2 - l)",
+        "R_i = g_1 + ... + g_i, g = clip(l, 0, 1), l = 3/2 + 4 (f(e) + 4 w ((1 + cos)/2)^8), cos with the "
+        "token before, l's gradient over n; window, learned 3 times as fast, and nearest, in 7 of 10 each, "
+        "and places count by g, too; scores * log n/log n0; of N training texts loss + 8/N mean max(0, 3/2 - "
+        "l)",
         source="the Vnait papers; docs/faithfulness.md; studies/findings/",
     ),
     "vnait-uniform": Recipe(

@@ -13,6 +13,7 @@ from transformers import PreTrainedModel, get_linear_schedule_with_warmup
 
 from vnait.data import batches
 from vnait.data.vocabulary import Vocabulary
+from vnait.positions.gradients import gradient_shares
 from vnait.pretrained.lora import has_lora, learned, save_states_without_base
 from vnait.shared.processes import WAIT, on_cpu
 from vnait.shared.randomness import Draws, draws_itself
@@ -70,7 +71,7 @@ class Loop:
         started = time.perf_counter() - self.progress.seconds
         for rows in self._batches():
             rate = self.schedule.get_last_lr()[0]
-            loss = self._step(rows)
+            loss, gradient = self._step(rows)
             step = self.progress.step
             self.progress.seconds = time.perf_counter() - started
             evaluates = step % self.run.steps_between(self.steps) == 0 or step in (
@@ -87,6 +88,7 @@ class Loop:
                     loss=loss,
                     learning_rate=rate,
                     validation_loss=validation_loss,
+                    gradient=gradient,
                 )
             )
             if evaluates:
@@ -170,7 +172,8 @@ class Loop:
                 if self.progress.joined != joined:  # the first part ended early
                     break
 
-    def _step(self, rows: list[int]) -> float:
+    def _step(self, rows: list[int]) -> tuple[float, dict[str, float]]:
+        """The loss of a step, and the shares of the gradient."""
         self.model.train()
         # Each process takes its share of the batch, so their number does not change the result of a step: the
         # mean over processes is that over rows, also where the shares differ in size.
@@ -192,12 +195,13 @@ class Loop:
                 f"lower learning_rate (now {self.run.rate})."
             )
         self.accelerator.backward(loss)
+        gradient = gradient_shares(self.accelerator.unwrap_model(self.model))
         self.accelerator.clip_grad_norm_(self.model.parameters(), 1.0)
         self.optimizer.step()
         self.schedule.step()
         self.optimizer.zero_grad()
         self.progress.step += 1
-        return whole
+        return whole, gradient
 
     def _evaluate(self) -> float | None:
         """The loss on the held-out rows, if the best step is kept."""

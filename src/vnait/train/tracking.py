@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -13,6 +13,7 @@ from typing import Any
 from accelerate import PartialState
 from accelerate.tracking import MLflowTracker, TensorBoardTracker, WandBTracker
 
+from vnait.positions.gradients import PARTS
 from vnait.shared.errors import InputError, as_input_error, first_line
 from vnait.train.run import Run
 
@@ -28,6 +29,7 @@ class Status:
 
     loss              of the step's batch
     validation_loss   of the held-out rows; None if they were not evaluated after this step
+    gradient          the share of each part in the gradient, before it is clipped: `gradient_shares`
     """
 
     step: int
@@ -35,9 +37,18 @@ class Status:
     loss: float
     learning_rate: float
     validation_loss: float | None = None
+    gradient: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def measured(self) -> dict[str, float]:
+        """What is logged, by name."""
+        values = {"loss": self.loss, "learning_rate": self.learning_rate}
+        if self.validation_loss is not None:
+            values["validation_loss"] = self.validation_loss
+        return values | {f"gradient_{part}": share for part, share in self.gradient.items()}
 
 
-MEASURED = ("loss", "learning_rate", "validation_loss")
+MEASURED = ("loss", "learning_rate", "validation_loss", *(f"gradient_{part}" for part in PARTS))
 
 
 @contextmanager
@@ -61,8 +72,7 @@ def tracking(run: Run, key: str) -> Iterator[Callable[[Status], None]]:
         with as_input_error(Exception, f"{run.track} failed: ", after, message=first_line):
             if not trackers:
                 trackers.append(_started(run, key, status.step))
-            values = {name: value for name in MEASURED if (value := getattr(status, name)) is not None}
-            trackers[0].log(values, step=status.step)
+            trackers[0].log(status.measured, step=status.step)
 
     try:
         yield log

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from typing import Any, cast
 
 import torch
 from jaxtyping import Bool, Float, Int, Num
@@ -47,6 +48,41 @@ def _nearest(mask: Mask) -> Int[Tensor, "B T"]:
     after = torch.where(count < count[..., -1:], columns.gather(-1, count + 1), 2 * length)
     nearest = torch.where(column - before <= after - column, before, after)
     return nearest.clamp(0, length - 1)  # a text without a real token, refused by `check_mask`, has none
+
+
+class _Divided(torch.autograd.Function):
+    """The identity, whose gradient is divided by `count`."""
+
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(line: Line, count: Float[Tensor, "B one"]) -> Line:
+        return line.clone()
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Line, Tensor], output: Line) -> None:
+        ctx.save_for_backward(inputs[1])
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Line) -> tuple[Line, None]:
+        return gradient / ctx.saved_tensors[0], None
+
+
+def averaged(line: Line, mask: Mask) -> Line:
+    """The line; its gradient is divided by n, the number of the text's tokens.
+
+    A gap moves all later tokens: its gradient is a sum over them, fills the norm at which gradients are
+    clipped, and so takes the steps of all other weights, even where nothing is learned in it. Adam's steps
+    do not depend on a gradient's scale: the gaps themselves are learned as fast as before.
+
+    >>> line = torch.ones(1, 4, requires_grad=True)
+    >>> averaged(line, torch.ones(1, 4, dtype=torch.bool)).sum().backward()
+    >>> line.grad
+    tensor([[0.2500, 0.2500, 0.2500, 0.2500]])
+    """
+    if not torch.is_grad_enabled():
+        return line
+    return cast(Line, _Divided.apply(line, mask.sum(-1, keepdim=True).clamp(min=1).to(line.dtype)))
 
 
 def without_padding_between(read: Callable[..., Tensor], mask: Mask, *parts: Tensor | None) -> Tensor:
