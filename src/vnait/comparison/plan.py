@@ -25,6 +25,7 @@ from vnait.train.bag_of_words import FORMULA, SIF_FREQUENCY
 from vnait.train.base import Base
 from vnait.train.baselines import FORMULA as OF_BASELINES
 from vnait.train.baselines import FROZEN, baselines_of
+from vnait.train.mixing import choice_of
 from vnait.train.run import PREFIX, READS_VECTORS, Run, unknown_methods
 from vnait.train.tasks import LabelSets, Tags
 from vnait.train.tasks.shared import no_common_label
@@ -216,6 +217,7 @@ class Plan:
         if cell.method in METHODS:
             run = replace(self.run, seed=cell.seed).facts | {"method": METHODS[cell.method].formula}
             run["bag"] = [FORMULA, self.run.bag, SIF_FREQUENCY]
+            run["bag"] += choice_of(self.run, self.table.task)
             if self.table.task == MULTILABEL:
                 run["start"] = "prior"  # of the head's bias
         tests = self.test.fingerprint if self.test else self.held_out

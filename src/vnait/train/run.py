@@ -94,7 +94,13 @@ class Run:
     )
     bag: float | None = setting(
         None,
-        "Share of the logits from the linear part, in [0, 1). Default: by its skill on held-out rows.",
+        "Share of the logits from a bag of words, in [0, 1). Default: of the linear part that training rows "
+        "choose, by its skill on held-out rows.",
+    )
+    one_hot: bool = setting(
+        True,
+        "Whether the training rows may choose one-hot words, which see the order, as the linear part in place "
+        "of the bag of words.",
     )
     class_weight: Mapping[str, float] | str | None = setting(
         None,
@@ -208,8 +214,8 @@ class Run:
 
     @property
     def facts(self) -> dict[str, Any]:
-        """The settings, for a key."""
-        new = {name for name in LATER if getattr(self, name) == getattr(Run, name)}
+        """The settings, for a key, which also has `mixing.choice_of`."""
+        new = {name for name in LATER if getattr(self, name) == getattr(Run, name)} | {"one_hot"}
         settings = {name: value for name, value in self.settings.items() if name not in new}
         return {EARLIER_NAMES.get(name, name): value for name, value in settings.items()}
 
