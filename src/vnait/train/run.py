@@ -31,6 +31,7 @@ SIMPLE_OF = {  # by task
     MULTILABEL: ("majority", *SIMPLE),
 }
 READS_VECTORS = ("averaged",)  # of the simple models
+READS_MORE = ("tfidf",)  # of the simple models: how many texts without labels have a term
 FROZEN = "frozen"  # with a base: logistic regression of its embeddings
 PREFIX = "base:"  # in a comparison, of methods attached to the pretrained base
 BALANCED = "balanced"  # of class weights, as in scikit-learn
@@ -94,13 +95,13 @@ class Run:
     )
     bag: float | None = setting(
         None,
-        "Share of the logits from a bag of words, in [0, 1). Default: of the linear part that training rows "
-        "choose, by its skill on held-out rows.",
+        "Share of the logits from a bag of words, in [0, 1). Default: of the linear part that training "
+        "rows choose, by its skill on held-out rows.",
     )
     one_hot: bool = setting(
         True,
-        "Whether the training rows may choose one-hot words, which see the order, as the linear part in place "
-        "of the bag of words.",
+        "Whether training rows may choose one-hot words, which see the order, as the linear part in place of "
+        "the bag of words.",
     )
     class_weight: Mapping[str, float] | str | None = setting(
         None,

@@ -1,12 +1,12 @@
-"""The linear part beside the Transformer: the bag of words, the one that training rows choose, and the logits of
-a simple model in its place.
+"""The linear part beside the Transformer: the bag of words, what training rows choose, or a simple model.
 
     VNAIT_DATA=DIR python -m vnait_lab.runs.linear_parts [--sets splice,trec] [--shots 16] [--seeds 3]
 
-Per draw of labelled rows: the accuracy of the Transformer alone, with its bag of words, with the part that the
-rows choose, of each simple model alone, and of the sum (1 - w) T / r + w L of both. w is the share that `bag_of_words.share_of` gives to the
-skill of the simple model on five folds of these rows, r the ratio of the logits' sizes. Scored are training
-texts that were not drawn, since the table is there to choose by.
+Per draw of labelled rows: the accuracy of the Transformer alone, with its bag of words, with the part that
+the rows choose, of each simple model alone, and of the sum (1 - w) T / r + w L of the Transformer and each. w
+is the share that `bag_of_words.share_of` gives to the skill of the simple model on five folds of these rows,
+r the ratio of the logits' sizes. Scored are training texts that were not drawn, since the table is there to
+choose by.
 """
 
 import argparse
