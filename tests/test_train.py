@@ -987,6 +987,8 @@ def test_training_rows_choose_one_hot_words_where_these_are_better(table, words,
     bag = fit(replace(run, one_hot=False), ordered, words_of(ordered))
     assert bag.record.data["bag_share"] < 0.2 and bag.model.bag.part == "bag of words"
     assert bag.record.key != placed.record.key
+    none = fit(replace(run, method="none"), ordered, words_of(ordered))
+    assert none.model.bag.part == "bag of words", "without positions nothing sees the order"
     rng = random.Random(0)
     texts = [" ".join(rng.sample(text.split(), len(text.split()))) for text in table.texts]
     assert fit(run, replace(table, texts=texts), words).record.data["linear_part"] == "bag of words"

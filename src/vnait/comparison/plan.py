@@ -221,7 +221,7 @@ class Plan:
         if cell.method in METHODS:
             run = replace(self.run, seed=cell.seed).facts | {"method": METHODS[cell.method].formula}
             run["bag"] = [FORMULA, self.run.bag, SIF_FREQUENCY]
-            run["bag"] += choice_of(self.run, self.table.task)
+            run["bag"] += choice_of(self.run_of(cell), self.table.task)
             if self.table.task == MULTILABEL:
                 run["start"] = "prior"  # of the head's bias
         tests = self.test.fingerprint if self.test else self.held_out

@@ -22,7 +22,7 @@ from vnait.train.checkpoints import Checkpoints, Progress
 from vnait.train.continued import Continued
 from vnait.train.labelled import Labelled
 from vnait.train.logits import SEPARATOR
-from vnait.train.mixing import mix
+from vnait.train.mixing import chooses, mix
 from vnait.train.models import new_model
 from vnait.train.run import Run
 from vnait.train.tracking import Status
@@ -117,7 +117,7 @@ class Loop:
             special = labelled.vocabulary.tokenizer.all_special_ids
             weights = sif_weights(labelled.vocabulary.frequency, special)
             each = None if labelled.weights is None else labelled.weights[labelled.train]
-            share = mix(model, ids, labels, weights, self.run.bag, each, self.run.one_hot)
+            share = mix(model, ids, labels, weights, self.run.bag, each, chooses(self.run))
         if self.accelerator.num_processes > 1:
             share, bag, state = broadcast_object_list(
                 [share, getattr(model, "bag", None), model.state_dict()]

@@ -14,6 +14,7 @@ from vnait.data.tasks import CLASSIFICATION, MULTILABEL, PROBLEMS
 from vnait.model import VnaitForSequenceClassification
 from vnait.model.heads import BagOfWords
 from vnait.model.one_hot import OneHotWords
+from vnait.results.advice import NONE
 from vnait.shared.processes import one_thread
 from vnait.train.bag_of_words import (
     BagOfEach,
@@ -42,10 +43,16 @@ CHANCE = 0.05  # of an error: the bag of words stays unless one-hot words are be
 CHOICE = "one-hot words where they are better on held-out rows, sign test at 5 %"
 
 
+def chooses(run: Run) -> bool:
+    """Whether training rows may choose one-hot words; not beside the method without positions, which would
+    then see the order.
+    """
+    return run.one_hot and run.bag is None and run.base is None and run.method != NONE
+
+
 def choice_of(run: Run, task: str) -> list[str]:
     """How the linear part is chosen, for a key; empty if it is a bag of words, or there is none."""
-    chooses = run.one_hot and run.bag is None and run.base is None and task == CLASSIFICATION
-    return [CHOICE] if chooses else []
+    return [CHOICE] if chooses(run) and task == CLASSIFICATION else []
 
 
 @torch.no_grad()
@@ -60,8 +67,8 @@ def mix(
 ) -> float:
     """Mix a regression of the training rows, with weights of the `rows`, into the model; return its share.
 
-    It is of the rows' bags, with `weights` (V,) of the words; with `one_hot` and no given share it may be of
-    words at their places (`OneHot`).
+    It is of the rows' bags, with `weights` (V,) of the words; with `one_hot` the rows may choose words at
+    their places (`OneHot`).
 
     The Transformer's logits are first scaled down to the regression's RMS: it memorizes its few rows, and its
     logits grow with every step. Both are then scaled up together, the more the smaller the regression's
@@ -73,7 +80,7 @@ def mix(
     table, bags = model.get_input_embeddings().weight.detach().numpy(), bags_of(ids, weights)
     numbers, sets = model.config.num_labels == 1, model.config.problem_type == PROBLEMS[MULTILABEL]
     truth: Any = np.asarray(labels, dtype=float if numbers else int)
-    if one_hot and share is None and not (numbers or sets):
+    if one_hot and not (numbers or sets):
         better = OneHot.better_than(BagRegression(table), bags, ids, truth, rows, model.config.unk_token_id)
         if better is not None:
             return better.into(model, ids, truth, rows)

@@ -101,7 +101,7 @@ class Run:
     one_hot: bool = setting(
         True,
         "Whether training rows may choose one-hot words, which see the order, as the linear part in place of "
-        "the bag of words.",
+        "the bag of words; beside none they may not.",
     )
     class_weight: Mapping[str, float] | str | None = setting(
         None,
