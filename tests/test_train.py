@@ -366,7 +366,7 @@ def test_the_weights_do_not_depend_on_the_threads_of_the_process(table, words):
 
 
 def test_the_keys_of_records_from_before_the_setting_hold():
-    later = ("threads", "track", "holdout", "early_stopping", "lora", "class_weight")
+    later = ("threads", "track", "holdout", "early_stopping", "lora", "class_weight", "one_hot")
     former = {name for name in vars(Run()) if name not in later}
     assert set(Run().facts) == {*former, "refit"} and Run(threads=1, track="csv").facts == Run().facts
     assert Run(threads=2).facts == {**Run().facts, "threads": 2}
