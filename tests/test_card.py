@@ -58,6 +58,9 @@ def test_card_gives_the_share_of_the_answer_without_positions(data):
     assert "bag of words" not in card.card(made(), facts(data))
     found = card.card(made(data=made().data | {"bag_share": 0.876}), facts(data))
     assert "88 % of its logits come from a bag of words, without positions." in found
+    chosen = {"bag_share": 0.876, "linear_part": "one-hot words"}
+    found = card.card(made(data=made().data | chosen), facts(data))
+    assert "88 % of its logits come from words and pairs of neighbours at their places, from" in found
 
 
 def test_card_has_the_class_weights(data):

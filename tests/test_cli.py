@@ -27,6 +27,7 @@ import typer
 from rich.cells import cell_len
 
 from helpers import forkserver, save_vectors
+from test_advice import FLAT, HIGH, made, results
 from vnait import TextClassifier, cli
 from vnait import data as text
 from vnait.cli.compare import _next
@@ -320,6 +321,41 @@ def test_the_next_command_has_the_options_that_its_method_reads(best, words):
     options = {"data": "d.csv", "task": "tagging", "vectors": "g.bin", "tokenization": "characters"}
     options |= {"base": "b", "steps": 5}
     assert _next(best, options) == f"vnait train d.csv {words} --out model"
+
+
+@pytest.mark.parametrize("options", [["--max-length", "9"], ["--steps", "9"], ["--vectors", "words.bin"]])
+def test_what_a_simple_model_does_not_read_is_refused(options, home, vnait):
+    code, _, err = vnait("train", "data.csv", "--method", "tfidf", *options, "--out", "new")
+    assert code == 2 and f"tfidf is a linear model without {options[0]}: leave them out." in err
+
+
+TRAIN_AND_ANSWER = """
+import shlex, sys
+from vnait.cli import main
+from vnait.train.estimator import TextClassifier
+for command in sys.argv[1:]:
+    try:
+        main(shlex.split(command)[1:])
+    except SystemExit as leaving:
+        assert not leaving.code, command
+    model = TextClassifier.load("model")
+    print("answers", model.fitted_.record.method, *model.predict(["good fine film", "bad dull film"]))
+"""
+
+
+def test_three_advised_models_are_trained_by_the_printed_command_and_answer_in_a_new_process(home):
+    """A simple model and a Transformer that lead, and the cheapest of a tie."""
+    scores = {"tfidf": HIGH, "none": FLAT}, {"tfidf": FLAT, "vnait": HIGH}, {"averaged": FLAT, "vnait": FLAT}
+    compared = [results(made(part)) for part in scores]
+    assert [found.best for found in compared] == ["tfidf", "vnait", "averaged"]
+    assert [len(found.tied) > 1 for found in compared] == [False, False, True]
+    options = {"data": "data.csv", "vectors": "words.bin", "steps": 30}
+    commands = [_next(str(found.best), options) for found in compared]
+    done = subprocess.run(
+        [sys.executable, "-c", TRAIN_AND_ANSWER, *commands], capture_output=True, text=True, check=True
+    )
+    answers = [line for line in done.stdout.splitlines() if line.startswith("answers")]
+    assert answers == [f"answers {found.best} pos neg" for found in compared]
 
 
 @pytest.mark.parametrize("where", ["{home}/data.csv", "../{home.name}/data.csv", "data.csv"])

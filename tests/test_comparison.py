@@ -33,6 +33,7 @@ from vnait.shared.errors import InputError
 from vnait.shared.processes import one_thread
 from vnait.shared.statistics import UNIT, interval
 from vnait.train.baselines import BASELINES
+from vnait.train.predict import load
 from vnait.train.run import Run
 
 RUN = Run(steps=4, eval_every=2, batch_size=8, bag=0.3)  # a set share spares its estimate by folds
@@ -262,13 +263,31 @@ def test_words_are_learned_from_the_rest_of_the_texts_or_from_the_labelled_rows_
     assert ("further" in words) == (unlabelled == "rest")
     rest = len(plan.split(0)[0]) - len(few)
     assert plan.unlabelled_rows(cell) == (rest if unlabelled == "rest" else 0)
-    assert plan.unlabelled_rows(replace(cell, method="tfidf")) == 0
+    assert plan.unlabelled_rows(replace(cell, method="tfidf")) == plan.unlabelled_rows(cell)
+    assert plan.unlabelled_rows(replace(cell, method="one-hot")) == 0
+
+
+@pytest.mark.parametrize("unlabelled", ["rest", "none"])
+def test_tfidf_counts_texts_with_a_term_among_the_rest_or_among_the_labelled_rows(unlabelled, tmp_path):
+    plan = plan_of(shots=(2,), unlabelled=unlabelled)
+    cell = Cell(method="tfidf", shots=2, seed=0)
+    module.run_cell(plan, cell, plan.vocabulary(0), keep=tmp_path)
+    part = load(tmp_path / plan.key(cell)).features.parts[0]
+    learned, pool = plan.rows(2, 0)[0].texts, plan.split(0)[0].texts
+    counted = pool if unlabelled == "rest" else learned
+    words = sorted({word for text in learned for word in text.lower().split()})
+    assert [term for term in part.terms if " " not in term] == words
+    for word in words:
+        having = sum(word in text.lower().split() for text in counted)
+        idf = np.log((1 + len(counted)) / (1 + having)) + 1
+        assert part.idf[part.terms.index(word)] == pytest.approx(idf)
 
 
 def test_only_cells_of_few_rows_depend_on_what_is_not_labelled():
-    cells = [Cell(method="none", shots=shots, seed=0) for shots in (4, "all")]
-    keys = [[plan_of(unlabelled=word).key(cell) for cell in cells] for word in ("rest", "none")]
-    assert [few_or_all[0] == few_or_all[1] for few_or_all in zip(*keys, strict=True)] == [False, True]
+    for method in ("none", "tfidf"):
+        cells = [Cell(method=method, shots=shots, seed=0) for shots in (4, "all")]
+        keys = [[plan_of(unlabelled=word).key(cell) for cell in cells] for word in ("rest", "none")]
+        assert [few_or_all[0] == few_or_all[1] for few_or_all in zip(*keys, strict=True)] == [False, True]
     with pytest.raises(InputError, match="unlabelled is 'some': give 'rest' or 'none'"):
         plan_of(unlabelled="some")
 

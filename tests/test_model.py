@@ -33,6 +33,7 @@ from vnait.model import (
     VnaitModel,
     seed_weights,
 )
+from vnait.model.one_hot import OneHotWords, terms_of
 from vnait.positions.building import parameters
 from vnait.positions.coordinates import Index
 from vnait.positions.encodings import Sinusoid
@@ -300,6 +301,69 @@ def test_a_classifier_with_more_words_answers_as_before(tmp_path: Path) -> None:
     torch.testing.assert_close(again(new).logits, model(new).logits)
     model.resize_token_embeddings(size)
     torch.testing.assert_close(model(ids()).logits, before)
+
+
+def with_one_hot_words(**settings: object) -> VnaitForSequenceClassification:
+    """With a random part for every term of `ids()` and for others that no text has."""
+    model = VnaitForSequenceClassification(config(num_labels=3, **settings)).eval()
+    terms = terms_of(ids(), ids() != 0, None).unique()
+    part = OneHotWords(len(terms), 3, model.config.unk_token_id)
+    part.terms.copy_(terms)
+    torch.nn.init.normal_(part.logits)
+    torch.nn.init.normal_(part.bias)
+    model.take(part)
+    return model
+
+
+def test_one_hot_words_add_the_parts_of_words_and_pairs_at_their_places() -> None:
+    model = with_one_hot_words()
+    row = torch.tensor([[5, 7, 9]])
+    first = terms_of(row, torch.ones_like(row, dtype=torch.bool), None)
+    model.bag.terms = first[first >= 0].sort().values
+    places = [(0, 0, 5, 0), (0, 0, 5, 8), (1, 2, 5, 0), (1, 2, 5, 8), (0, 1, 7, 0), (0, 1, 7, 10)]
+    places += [(1, 1, 7, 0), (1, 1, 7, 10), (0, 2, 9, 0), (1, 0, 9, 0)]
+    numbers = [((end * 64 + place) * 2**24 + word) * 2**24 + second for end, place, word, second in places]
+    assert model.bag.terms.tolist() == sorted(numbers)
+    model.bag.logits = logits = torch.randn(10, 3)
+    of = dict(zip(sorted(numbers), logits, strict=True))
+    parts = [of[number] / 10**0.5 for number in numbers]
+    middle = (parts[1] + parts[3]) / 2, (parts[5] + parts[7]) / 2
+    expected = [
+        parts[0] + parts[2] + middle[0],
+        parts[4] + parts[6] + sum(middle),
+        parts[8] + parts[9] + middle[1],
+    ]
+    padded = torch.tensor([[5, 7, 9, 0], [0, 5, 7, 9]])  # padding on either side changes nothing
+    each = model.bag.each(padded, padded != 0)
+    torch.testing.assert_close(each[0], torch.stack([*expected, torch.zeros(3)]))
+    torch.testing.assert_close(each[1, 1:], torch.stack(expected))
+    torch.testing.assert_close(model.bag(row, row != 0)[0], sum(expected) + model.bag.bias)
+
+
+def test_an_unknown_word_is_in_no_term_but_takes_a_place() -> None:
+    row = torch.tensor([[5, 1, 9]])
+    assert (terms_of(row, row != 0, 1) >= 0).tolist() == [[[1, 0, 1, 0], [0, 0, 0, 0], [1, 0, 1, 0]]]
+    assert terms_of(row, row != 0, 1)[0, 2, 0] == (2 * 2**24 + 9) * 2**24
+
+
+def test_one_hot_words_end_64_tokens_from_either_end() -> None:
+    row = torch.full((1, 140), 5)
+    of_word = terms_of(row, row != 0, None)[0, :, [0, 2]] >= 0
+    assert of_word.nonzero().T[0].tolist() == [*range(64), *range(76, 140)]
+
+
+def test_one_hot_words_are_saved_and_resized_with_the_model(tmp_path: Path) -> None:
+    model = with_one_hot_words()
+    before, size = model(ids()).logits, model.config.vocab_size
+    model.resize_token_embeddings(size + 3, mean_resizing=False)
+    torch.testing.assert_close(model(ids()).logits, before)
+    model.save_pretrained(tmp_path)
+    again = VnaitForSequenceClassification.from_pretrained(tmp_path).eval()
+    torch.testing.assert_close(again(ids()).logits, before)
+    with pytest.raises(ValueError, match=r"one-hot words read ids: give input_ids, or drop them with"):
+        again(inputs_embeds=again.get_input_embeddings()(ids()))
+    again.bag.reset_parameters()
+    assert not torch.allclose(again(ids()).logits, before)
 
 
 # --- Losses

@@ -23,14 +23,18 @@ import numpy as np
 import pytest
 import torch
 from scipy import sparse
+from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import f1_score
+from sklearn.model_selection import StratifiedKFold
+from sklearn.preprocessing import normalize
 
 from helpers import forkserver
 from vnait.comparison.compare import run_plan
 from vnait.comparison.plan import Plan
 from vnait.data import Table, encode, split
 from vnait.data import vocabulary as vocabulary
+from vnait.results.explanation import explain
 from vnait.results.scores import scores
 from vnait.shared.errors import InputError
 from vnait.shared.processes import one_thread, threads
@@ -39,6 +43,7 @@ from vnait.train import fitting as train
 from vnait.train.baselines import BASELINES, fit_baseline
 from vnait.train.continued import Continued, loaded, run_of
 from vnait.train.estimator import TextClassifier
+from vnait.train.features import with_places
 from vnait.train.fitting import fit, prepare
 from vnait.train.models import new_model
 from vnait.train.predict import Fitted
@@ -361,7 +366,7 @@ def test_the_weights_do_not_depend_on_the_threads_of_the_process(table, words):
 
 
 def test_the_keys_of_records_from_before_the_setting_hold():
-    later = ("threads", "track", "holdout", "early_stopping", "lora", "class_weight")
+    later = ("threads", "track", "holdout", "early_stopping", "lora", "class_weight", "one_hot")
     former = {name for name in vars(Run()) if name not in later}
     assert set(Run().facts) == {*former, "refit"} and Run(threads=1, track="csv").facts == Run().facts
     assert Run(threads=2).facts == {**Run().facts, "threads": 2}
@@ -797,7 +802,9 @@ def test_the_answer_is_the_weighted_mean_of_two_answers(classes, learning_rate):
 def test_where_words_carry_nothing_the_answer_stays_as_sure_as_the_transformers():
     table = Table(texts=["a b", "b a"] * 40, labels=["ab", "ba"] * 40, name="order", dropped=0)
     words = vocabulary.learn(table.texts, dim=8)
-    found = fit(replace(RUN, bag=None, validation=0, steps=60, learning_rate=0.01), table, words)
+    found = fit(
+        replace(RUN, bag=None, one_hot=False, validation=0, steps=60, learning_rate=0.01), table, words
+    )
     assert 0 < found.record.data["bag_share"] < 0.1
     assert (found.probabilities(table.texts).max(1) > 0.9).all()
 
@@ -811,7 +818,7 @@ def test_the_share_of_the_bag_follows_its_skill_and_the_strange_words(table):
     skill = bag_of_words.skill(bags(words, table), labels, words.table)
     share = bag_of_words.share_of(skill, bag_of_words.strange(ids, labels))
     assert share > bag_of_words.share_of(skill, 0) > 0
-    run = replace(RUN, validation=0)
+    run = replace(RUN, validation=0, one_hot=False)
     one, other = (fit(replace(run, bag=bag), table, words) for bag in (None, share))
     assert equal(weights(one), weights(other)) and one.record.data["bag_share"] == share
 
@@ -957,6 +964,77 @@ def test_the_bag_is_of_the_vectors_that_training_tuned(table, words):
     np.testing.assert_allclose(fitted.model.bag.logits.numpy(), expected.logits_ / 2, atol=1e-5)
     np.testing.assert_allclose(fitted.model.bag.bias.numpy(), expected.bias_ / 2, atol=1e-5)
     assert fitted.record.parameters == fit(run, table, words).record.parameters + 2 * len(words.table) + 2
+
+
+# One-hot words in place of the bag
+
+
+@pytest.fixture(scope="module")
+def ordered() -> Table:
+    """Texts whose label is the order of two words, but of one in eight."""
+    texts = [f"{'b a' if (row % 2 == 1) != (row % 16 > 13) else 'a b'} w{row % 5}" for row in range(48)]
+    return Table(texts=texts, labels=["ab", "ba"] * 24, name="order", dropped=0)
+
+
+@pytest.fixture(scope="module")
+def placed(ordered) -> Fitted:
+    return fit(replace(RUN, bag=None, validation=0), ordered, words_of(ordered))
+
+
+def test_training_rows_choose_one_hot_words_where_these_are_better(table, words, ordered, placed):
+    assert placed.record.data["linear_part"] == placed.model.bag.part == "one-hot words"
+    run = replace(RUN, bag=None, validation=0)
+    bag = fit(replace(run, one_hot=False), ordered, words_of(ordered))
+    assert bag.record.data["bag_share"] < 0.2 and bag.model.bag.part == "bag of words"
+    assert bag.record.key != placed.record.key
+    none = fit(replace(run, method="none"), ordered, words_of(ordered))
+    assert none.model.bag.part == "bag of words", "without positions nothing sees the order"
+    rng = random.Random(0)
+    texts = [" ".join(rng.sample(text.split(), len(text.split()))) for text in table.texts]
+    assert fit(run, replace(table, texts=texts), words).record.data["linear_part"] == "bag of words"
+
+
+def test_one_hot_words_are_mixed_in_by_their_size_on_held_out_rows(ordered, placed):
+    """The answer, from scikit-learn's features and regressions of the texts, and the Transformer alone."""
+    words, labels = words_of(ordered), np.array(ordered.labels)
+    transformer = fit(replace(RUN, bag=0, validation=0), ordered, words)
+    alone = centred(np.log(transformer.probabilities(ordered.texts)))
+    head = LogisticRegression(C=10, max_iter=2000)
+    held_out, rows = np.zeros(48), list(map(str.split, ordered.texts))
+    for learned, left in StratifiedKFold(5, shuffle=True, random_state=0).split(rows, labels):
+        counter = CountVectorizer(analyzer=with_places).fit([rows[row] for row in learned])
+        features = normalize(counter.transform(rows).astype(float))
+        held_out[left] = head.fit(features[learned], labels[learned]).decision_function(features[left]) / 2
+    features = normalize(CountVectorizer(analyzer=with_places).fit_transform(rows).astype(float))
+    linear = head.fit(features, labels).decision_function(features) / 2
+    right = ((held_out > 0) == (labels == "ba")).mean()
+    skill = ((right * 48 + 1) / 50 - 0.5) / 0.5
+    ids = encode(words.tokenizer, ordered.texts, max_length=99)
+    share = bag_of_words.share_of(skill, bag_of_words.strange(ids, labels.tolist()))
+    assert placed.record.data["bag_share"] == pytest.approx(share)
+    ratio = max(np.sqrt((alone**2).mean() / (held_out**2).mean()), 1)
+    logits = ratio ** ((1 - share) ** 2) * (
+        (1 - share) * alone / ratio + share * np.stack([-linear, linear], 1)
+    )
+    np.testing.assert_allclose(placed.probabilities(ordered.texts), softmax(logits), atol=2e-3)
+
+
+def test_a_model_with_one_hot_words_is_scored_saved_loaded_and_explained(ordered, placed, tmp_path):
+    words = words_of(ordered)
+    tested = fit(
+        replace(RUN, bag=None, validation=0.2, holdout=False), ordered, words, test=replace(ordered, name="t")
+    )
+    assert tested.model.bag.part == "one-hot words"
+    metrics = tested.record.metrics
+    assert metrics["accuracy"] > metrics["accuracy_alone"] and "validation_accuracy" in metrics
+    placed.save(tmp_path / "model")
+    again = predict.load(tmp_path / "model")
+    np.testing.assert_array_equal(again.probabilities(ordered.texts), placed.probabilities(ordered.texts))
+    found = explain(again, "a b w1")
+    label = again.classes.index(found.label)
+    bias = float(again.model.bag.bias[label] - again.model.bag.bias.mean())
+    assert sum(found.bag_contribution) + bias == pytest.approx(found.logit["one-hot words"], abs=1e-5)
+    assert found.answer == "ab" and max(map(abs, found.bag_contribution)) > 0.1
 
 
 # Paired: what two methods share

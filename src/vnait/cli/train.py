@@ -177,6 +177,7 @@ def _continued(
 def _check_simple(method: str, options: Mapping[str, object]) -> None:
     """Refuse what only a Transformer has."""
     unused = {name for name in FOR_TRANSFORMERS if options[name]}
+    unused |= {"max_length"} if options["max_length"] != Run.max_length else set()
     unused |= {"base"} if method != FROZEN and options["base"] else set()
     unused |= {"vectors"} if method not in READS_VECTORS and options["vectors"] else set()
     if unused:

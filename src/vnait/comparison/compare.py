@@ -150,8 +150,8 @@ def compare(
     vector_words    first words of that file that the models know, beside those of the training
                 texts; None: 50,000
     tokenization    "words", "characters" or "jieba"
-    unlabelled  what words and vectors are learned from with fewer shots than "all": "rest", the rest of the
-                training texts too, without their labels; "none", the labelled rows alone
+    unlabelled  what words, vectors and idf are learned from with fewer shots than "all": "rest", the rest of
+                the training texts too, without their labels; "none", the labelled rows alone
     shots       training rows per class (validation rows included), or "all"
     seeds       how many, or which; each seed has its own rows, splits, starting weights and batches, the same
                 for every method
@@ -360,6 +360,7 @@ def _fitted(plan: Plan, cell: Cell, words: Vocabulary) -> Fitted | LinearClassif
             seed=cell.seed,
             validation=plan.run.held_out(len(table)) if plan.chooses else 0,
             class_weight=plan.run.class_weight,
+            more=plan.split(cell.seed)[0].texts if plan.counts_rest(cell) else None,
         )
     else:
         run = plan.run_of(cell)

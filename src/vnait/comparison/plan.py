@@ -25,7 +25,8 @@ from vnait.train.bag_of_words import FORMULA, SIF_FREQUENCY
 from vnait.train.base import Base
 from vnait.train.baselines import FORMULA as OF_BASELINES
 from vnait.train.baselines import FROZEN, baselines_of
-from vnait.train.run import PREFIX, READS_VECTORS, Run, unknown_methods
+from vnait.train.mixing import choice_of
+from vnait.train.run import PREFIX, READS_MORE, READS_VECTORS, Run, unknown_methods
 from vnait.train.tasks import LabelSets, Tags
 from vnait.train.tasks.shared import no_common_label
 
@@ -48,8 +49,8 @@ class Plan:
     base      a pretrained encoder, a folder or a name on the hub, for the methods base:own (its own
               positions) and base:METHOD; its frozen embeddings are one more baseline
     chooses   whether a best method is chosen by validation scores
-    unlabelled   what words and vectors are learned from: "rest", all training texts of the split, those
-              without a chosen label included, or "none", the texts that labels are learned from
+    unlabelled   what words, vectors and the idf of tfidf are learned from: "rest", all training texts of the
+              split, those without a chosen label included, or "none", the texts that labels are learned from
     """
 
     table: Table
@@ -142,9 +143,13 @@ class Plan:
         """Whether words are learned from all training texts of the split."""
         return self.unlabelled == REST or cell.shots == ALL
 
+    def counts_rest(self, cell: Cell) -> bool:
+        """Whether a simple model counts terms in texts without labels."""
+        return cell.method in READS_MORE and cell.shots != ALL and self.unlabelled == REST
+
     def unlabelled_rows(self, cell: Cell) -> int:
         """How many texts without labels a cell reads."""
-        reads = cell.method in READS_VECTORS or cell.method in METHODS  # not a base, which has its own words
+        reads = cell.method in (*READS_VECTORS, *READS_MORE, *METHODS)  # not a base, which has its own words
         if self.unlabelled == NONE or not reads:
             return 0
         return len(self.split(cell.seed)[0]) - len(self.rows(cell.shots, cell.seed)[0])
@@ -216,12 +221,15 @@ class Plan:
         if cell.method in METHODS:
             run = replace(self.run, seed=cell.seed).facts | {"method": METHODS[cell.method].formula}
             run["bag"] = [FORMULA, self.run.bag, SIF_FREQUENCY]
+            run["bag"] += choice_of(self.run_of(cell), self.table.task)
             if self.table.task == MULTILABEL:
                 run["start"] = "prior"  # of the head's bias
         tests = self.test.fingerprint if self.test else self.held_out
         vectors = None if self.vectors is None else [*_stamp(self.vectors), self.vector_words]
         if cell.method not in self.baselines and self._ends_with_all_rows(cell):
             run["ends"] = "with all rows"
+        if self.counts_rest(cell):
+            run["idf"] = "of the other training texts, too"
         alone = [] if self.reads_rest(cell) else ["words of the labelled rows"]
         return key_of(asdict(cell), run, self.table.fingerprint, tests, vectors, self.tokenization, *alone)
 

@@ -23,6 +23,7 @@ class VnaitConfig(PreTrainedConfig):
     periods         in tokens, for phase
     unk_token_id    the id of unknown words, left out of a text's mean
     bos_token_id, eos_token_id   with which a text that `VnaitForCausalLM` writes begins and ends
+    one_hot_terms   of the linear part, if that is of words at their places; 0: it is a bag of words
     use_cache       whether `VnaitForCausalLM` returns a cache if not asked; `generate` has one anyway
     smoothness      gamma1 of the regularizer of a learned `Span`;  boundary: gamma2
     muting          gamma3, of the prior that every token counts, for `Elastic`; training sets it to 8 / N
@@ -54,6 +55,7 @@ class VnaitConfig(PreTrainedConfig):
     unk_token_id: int | None = None
     bos_token_id: int | None = None
     eos_token_id: int | list[int] | None = None
+    one_hot_terms: int = 0
     use_cache: bool = False
     tie_word_embeddings: bool = True
     vnait_format: int = FORMAT

@@ -19,6 +19,7 @@ from vnait.model.encoder import (
     VnaitModel,
     VnaitPreTrainedModel,
 )
+from vnait.model.one_hot import OneHotWords
 from vnait.positions.cache import AnyMask
 from vnait.positions.coordinates.shared import Positions
 from vnait.shared.randomness import Dropout
@@ -86,7 +87,8 @@ class VnaitForSequenceClassification(_Head):
     logits = classifier(mean of the last states) + bag(words). Attention reads unknown words (`unk_token_id`,
     if the configuration has it), but the mean leaves them out: a text of unknown words only gets the biases,
     the training rows' prior. `bag` starts at zero and takes no part in gradient descent:
-    `vnait.train.fitting.fit` mixes a logistic regression in after the training.
+    `vnait.train.fitting.fit` mixes a logistic regression in after the training, of the bag of words or of
+    words at their places.
     """
 
     output_class = SequenceClassifierOutput
@@ -95,8 +97,15 @@ class VnaitForSequenceClassification(_Head):
         super().__init__(config)
         self.dropout = Dropout(config.dropout)
         self.classifier = nn.Linear(config.hidden_size, config.num_labels)
-        self.bag = BagOfWords(config.vocab_size, config.num_labels)
+        self.bag: BagOfWords | OneHotWords = BagOfWords(config.vocab_size, config.num_labels)
+        if config.one_hot_terms:
+            self.bag = OneHotWords(config.one_hot_terms, config.num_labels, config.unk_token_id)
         self.post_init()
+
+    def take(self, bag: "BagOfWords | OneHotWords") -> None:
+        """Have another linear part."""
+        self.bag = bag
+        self.config.one_hot_terms = len(bag.terms) if isinstance(bag, OneHotWords) else 0
 
     def filled(self, input_ids: Ids, attention_mask: AnyMask) -> tuple[Ids, AnyMask]:
         """A text without tokens, as a pipeline gives an empty one, is an unknown word, as in `predict`."""
@@ -111,7 +120,7 @@ class VnaitForSequenceClassification(_Head):
         return torch.where(empty, unknown, input_ids), None if attention_mask is None else mask | empty
 
     def logits(self, encoded: Encoded, input_ids: Ids) -> Float[Tensor, "B C"]:
-        """From the mean of the states, and the bag of words."""
+        """From the mean of the states, and the linear part."""
         known = encoded.mask
         if input_ids is not None and self.config.unk_token_id is not None:
             known = known & (input_ids != self.config.unk_token_id)
@@ -123,7 +132,7 @@ class VnaitForSequenceClassification(_Head):
         return self.loss_function(logits=logits, labels=labels, pooled_logits=logits, config=self.config)
 
     def resize_token_embeddings(self, *args: Any, **settings: Any) -> nn.Module:
-        """As in transformers; new words add nothing in the bag of words."""
+        """As in transformers; new words add nothing in the linear part."""
         table = super().resize_token_embeddings(*args, **settings)
         self.bag.resize(self.config.vocab_size)
         return table
@@ -140,6 +149,7 @@ class BagOfWords(nn.Module):
     bias      b (labels,), zero until set
     """
 
+    part = "bag of words"
     weights: Tensor
     logits: Tensor
     bias: Tensor

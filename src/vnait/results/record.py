@@ -32,7 +32,7 @@ class Record:
     method       a name in `METHODS`, or a baseline's
     run          the settings of the training
     data         name, fingerprint, rows and classes of the training and test data; unknown_share of its
-                 tokens and bag_share of its logits, in [0, 1]; vectors and vocabulary
+                 tokens and bag_share of its logits, in [0, 1], that linear_part has; vectors and vocabulary
     metrics      accuracy and macro_f1 in [0, 1], mcc in [-1, 1], on the test rows; in regression (data has a
                  task, no classes) rmse, mae, pearson, spearman; of tags token_accuracy, macro_f1, of spans
                  entity_f1; validation_* if rows were held out; lists (`scores.details`) for reports

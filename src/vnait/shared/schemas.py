@@ -30,6 +30,7 @@ class RunData(TypedDict, total=False):
     unknown_share: Number
     coverage: dict[str, dict[str, Number]]
     bag_share: Number
+    linear_part: str
     task: str
     vectors: str | None
 
@@ -183,6 +184,7 @@ class Config(TypedDict, total=False):
     num_attention_heads: int
     pad_token_id: int | None
     unk_token_id: int | None
+    one_hot_terms: int
     id2label: dict[str, str]
 
 

@@ -1,4 +1,4 @@
-"""A linear classifier of a text's words without their order, which `train.fit` mixes into the Transformer."""
+"""A linear classifier of a text's words without their order, and its share beside a Transformer."""
 
 import warnings
 from collections import Counter
@@ -7,7 +7,6 @@ from contextlib import contextmanager
 from typing import Any, Self
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, clone
@@ -17,17 +16,12 @@ from sklearn.model_selection import KFold, StratifiedKFold, cross_val_predict
 from sklearn.preprocessing import normalize
 from torch import Tensor
 
-from vnait.data.rows import generator
-from vnait.data.tasks import MULTILABEL, PROBLEMS
-from vnait.model import VnaitForSequenceClassification
 from vnait.shared.processes import one_thread
-from vnait.train.logits import logits_of
 
 # scikit-learn's C, for rows of unit length. On training rows of eight sets (16 labels per class, 3 to 9
 # draws) 10 for both words and vectors was 1 to 1.6 points above 3 or 30 for either.
 STRENGTH = 10.0
 ALPHAS = (0.1, 1.0, 10.0)  # of ridge regression, for rows of unit length
-MOST_ROWS = 10_000  # random rows on which the skill and the size of the logits are measured
 FOLDS = KFold(5, shuffle=True, random_state=0)
 SIF_FREQUENCY = 0.01  # the frequency of a word with weight 1/2: `sif_weights`
 # Part of a comparison's keys: a change runs all cells again.
@@ -259,35 +253,53 @@ def _mean_length(bags: Bags) -> float:
 
 
 def skill(bags: Bags, labels: Sequence[int], table: NDArray[Any], weights: Weights = None) -> float:
-    """(accuracy - chance) / (1 - chance) of `BagRegression`, in [0, 1), on up to five held-out folds.
-
-    Chance is the share of the largest of C classes; accuracy is (right + 1) / (rows + C), Laplace's rule of
-    succession, because a few right rows are no proof. A row counts as often as its weight. 0 if a class has a
-    single row, which can't be left out.
+    """`skill_of` the answers of `BagRegression` on held-out folds; 0 if a class has a single row, which can't
+    be left out.
 
     >>> bags = bags_of([[0], [0], [1], [1]], np.ones(2))
     >>> skill(bags, [0, 0, 1, 1], np.zeros((2, 1)))  # all four are right: accuracy 5 / 6
     0.6666666666666667
     """
     truth = np.unique(np.asarray(labels), return_inverse=True)[1]
-    least = int(np.bincount(truth).min())
-    if least < 2:
+    if np.bincount(truth).min() < 2:
         return 0.0
-    each = np.ones(len(truth)) if weights is None else weights
-    counts = np.bincount(truth, each)
-    folds = StratifiedKFold(min(5, least), shuffle=True, random_state=0)
-    answers = _held_out(BagRegression(table), bags, labels, folds, weights)
-    right, chance = float(each @ (answers == np.asarray(labels))), float(counts.max() / counts.sum())
+    return skill_of(held_out_logits(BagRegression(table), bags, truth, weights), truth, weights)
+
+
+def skill_of(logits: NDArray[Any], labels: NDArray[Any], weights: Weights = None) -> float:
+    """(accuracy - chance) / (1 - chance) of logits (rows, C) of the labels 0 to C - 1, in [0, 1).
+
+    Chance is the share of the largest of C classes; accuracy is (right + 1) / (rows + C), Laplace's rule of
+    succession, because a few right rows are no proof. A row counts as often as its weight.
+    """
+    each = np.ones(len(labels)) if weights is None else weights
+    counts = np.bincount(labels, each)
+    right, chance = float(each @ (logits.argmax(1) == labels)), float(counts.max() / counts.sum())
     accuracy = (right + 1) / (float(counts.sum()) + len(counts))
     return max(0.0, (accuracy - chance) / (1 - chance))
 
 
+def held_out_logits(model: Any, features: Any, labels: NDArray[Any], weights: Weights) -> NDArray[Any]:
+    """Each row's logits (C,) by the model that the other of up to five folds fitted; every class, from 0 to
+    C - 1, has two rows or more.
+    """
+    folds = StratifiedKFold(min(5, int(np.bincount(labels).min())), shuffle=True, random_state=0)
+    return _held_out(model, features, labels, folds, weights, "decision_function")
+
+
 def _held_out(
-    model: _Bag, bags: Bags, labels: Sequence[Any] | NDArray[Any], folds: Any, weights: Weights
+    model: Any,
+    features: Any,
+    labels: Sequence[Any] | NDArray[Any],
+    folds: Any,
+    weights: Weights,
+    method: str = "predict",
 ) -> NDArray[Any]:
     """Each row's answer of the model that the other folds fitted."""
     with one_thread(), ignoring_few_rows():  # sums in a fixed order, whatever else runs
-        return cross_val_predict(model, bags, labels, cv=folds, params={"sample_weight": weights})
+        return cross_val_predict(
+            model, features, labels, cv=folds, params={"sample_weight": weights}, method=method
+        )
 
 
 def strange(ids: Sequence[Sequence[int]], labels: Sequence[int]) -> float:
@@ -321,80 +333,6 @@ def share_of(skill: float, strange: float) -> float:
     """
     unknown = (1 - skill) ** 2 / (skill**2 + (1 - skill) ** 2)
     return 1 - unknown * (1 - strange) ** 2
-
-
-@torch.no_grad()
-def mix(
-    model: VnaitForSequenceClassification,
-    ids: Sequence[Sequence[int]],
-    labels: Sequence[Any],
-    weights: NDArray[Any],
-    share: float | None,
-    rows: Weights = None,
-) -> float:
-    """Mix a regression of the training rows' bags, with `weights` (V,) of the words and those of the `rows`,
-    into the model; return its share.
-
-    The Transformer's logits are first scaled down to the regression's RMS on these rows: it memorizes its few
-    rows, and its logits grow with every step. Both are then scaled up together, the more the smaller the
-    regression's share, since uninformative words have logits near zero; that changes no answer.
-    """
-    if rows is not None:  # rows of weight zero would leave some folds empty
-        counted = np.flatnonzero(rows).tolist()
-        ids, labels, rows = [ids[row] for row in counted], [labels[row] for row in counted], rows[counted]
-    table, bags = model.get_input_embeddings().weight.detach().numpy(), bags_of(ids, weights)
-    numbers, sets = model.config.num_labels == 1, model.config.problem_type == PROBLEMS[MULTILABEL]
-    truth: Any = np.asarray(labels, dtype=float if numbers else int)
-    some = _some(len(ids))
-    sample = (bags[some], truth[some], table, None if rows is None else rows[some])
-    known, regression = 0.0, (BagOfEach if sets else BagRegression)(table)
-    if numbers:  # with a given share, too: the folds choose alpha
-        known, alpha = skill_at_numbers(*sample)
-        regression = BagRidge(table, alpha)
-    elif share is None:
-        known = (skill_at_sets if sets else skill)(*sample)
-    if share is None:
-        # Numbers and sets have no classes: a word is strange to all texts.
-        share = share_of(known, strange(ids, [0] * len(ids) if numbers or sets else truth))
-    if not share:
-        return 0.0
-    with one_thread():
-        regression.fit(bags, truth, rows)
-    # Numbers have a unit: both parts are averaged as they are.
-    ratio = 1.0 if numbers else _ratio(model, [ids[row] for row in some], regression, bags[some])
-    _write(model, weights, regression, share, ratio)
-    return share
-
-
-def _some(count: int) -> NDArray[np.int64]:
-    """All rows, or `MOST_ROWS` random ones of more."""
-    rows = np.arange(count)
-    return rows if count <= MOST_ROWS else np.sort(generator(seed=0).permutation(count)[:MOST_ROWS])
-
-
-def _ratio(
-    model: VnaitForSequenceClassification, ids: Sequence[Sequence[int]], regression: _Bag, bags: Bags
-) -> float:
-    """The RMS of the Transformer's logits over that of the regression's, in [1, 100]."""
-    ratio = rms(logits_of(model, ids)) / rms(torch.from_numpy(regression.decision_function(bags)))
-    return min(max(ratio, 1.0), 100.0)
-
-
-def _write(
-    model: VnaitForSequenceClassification, weights: NDArray[Any], regression: _Bag, share: float, ratio: float
-) -> None:
-    """Scale the Transformer's head by (1 - share) scale / ratio, and write share scale times the regression
-    into the model's bag, scale = ratio ** ((1 - share) ** 2).
-    """
-    scale = ratio ** ((1 - share) ** 2)
-    for parameter in (model.classifier.weight, model.classifier.bias):
-        parameter.mul_((1 - share) * scale / ratio)
-    bag, classes = model.bag, regression.classes_
-    bag.weights.copy_(torch.from_numpy(weights))
-    # A class whose rows all weigh nothing has no words, and the lowest bias.
-    bag.bias.fill_(share * scale * float(regression.bias_.min()))
-    bag.logits[:, classes] = share * scale * torch.from_numpy(regression.logits_).to(bag.logits)
-    bag.bias[classes] = share * scale * torch.from_numpy(regression.bias_).to(bag.bias)
 
 
 def rms(logits: Tensor) -> float:

@@ -61,18 +61,20 @@ class Rows:
 
     words     the vocabulary, for `averaged`; a pretrained encoder, for `frozen`; None for the others
     weights   how much each row counts
+    more      texts without labels, the table's included, for the idf of `tfidf`
     """
 
     table: Table
     words: Words
     tokenization: str
     weights: Weights = None
+    more: Sequence[str] | None = None
 
 
 def tfidf(name: str, rows: Rows) -> LinearClassifier:
     """TF-IDF of words and pairs of words beside TF-IDF of n-grams of letters."""
     texts, tokenization = rows.table.texts, rows.tokenization
-    parts = tuple(Terms.fit(kind, tokenization, texts) for kind in ("words", "letters"))
+    parts = tuple(Terms.fit(kind, tokenization, texts, rows.more) for kind in ("words", "letters"))
     return _linear(name, rows, Joined(parts), UNIT_ROWS)
 
 
@@ -277,18 +279,20 @@ def fit_baseline(
     validation: float = 0.0,
     weights: Weights = None,
     class_weight: Mapping[str, float] | str | None = None,
+    more: Sequence[str] | None = None,
 ) -> LinearClassifier:
     """A simple model of all rows, with the record of its scores on the test rows.
 
     validation   share of the rows on which a first fit to the others is scored; the same rows as in
                  `vnait.train.fitting.fit`
     class_weight    how much the rows of each label count, as in `Run`, times their `weights`
+    more         texts without labels, the rows' included, of which `tfidf` counts how many have a term
     """
     weighted: dict[str, Any] = {}
     if class_weight is not None:
         weights = np.asarray(row_weights(class_weight, table, None if weights is None else weights.tolist()))
         weighted["class_weight"] = class_weight
-    rows = Rows(table=table, words=words, tokenization=tokenization, weights=weights)
+    rows = Rows(table=table, words=words, tokenization=tokenization, weights=weights, more=more)
     metrics: dict[str, Any] = {}
     facts: dict[str, Any] = {"name": table.name, "fingerprint": table.fingerprint, "rows": len(table)}
     if validation:

@@ -55,13 +55,19 @@ class Terms:
         words_of([], self.tokenization)  # an unknown one is refused
 
     @classmethod
-    def fit(cls, kind: str, tokenization: str, texts: Sequence[str]) -> Terms:
-        """The terms of the texts; of 1,000 texts or more those that two of them have."""
+    def fit(
+        cls, kind: str, tokenization: str, texts: Sequence[str], more: Sequence[str] | None = None
+    ) -> Terms:
+        """The terms of the texts; of 1,000 texts or more those that two of them have. Their idf is of these
+        texts, or of `more`, which include them.
+        """
         new = cls(kind=kind, tokenization=tokenization, terms=[])
         vectorizer = new._vectorizer(vocabulary=None, min_df=2 if len(texts) >= RARE else 1)
         vectorizer.fit(new._rows(texts))
-        idf = vectorizer.idf_ if kind in WEIGHED else None
-        return replace(new, terms=vectorizer.get_feature_names_out().tolist(), idf=idf)
+        terms = vectorizer.get_feature_names_out().tolist()
+        if more is not None:
+            vectorizer = new._vectorizer(vocabulary=terms).fit(new._rows(more))
+        return replace(new, terms=terms, idf=vectorizer.idf_ if kind in WEIGHED else None)
 
     def __call__(self, texts: Sequence[str]) -> Matrix:
         if self.unknown is not None:

@@ -27,6 +27,7 @@ from vnait.train.checkpoints import Checkpoints
 from vnait.train.continued import Continued
 from vnait.train.labelled import Labelled
 from vnait.train.loop import Loop
+from vnait.train.mixing import choice_of
 from vnait.train.predict import Fitted
 from vnait.train.run import Run
 from vnait.train.tracking import Status, tracking
@@ -81,7 +82,8 @@ class Prepared:
     @property
     def key(self) -> str:
         """The fingerprint of all of it."""
-        return key_of(self.run.facts, *self.fingerprints)
+        choice = choice_of(self.run, self.labelled.target.task)
+        return key_of(self.run.facts, *self.fingerprints, *choice)
 
     def penalized(self, smoothness: float, boundary: float) -> Prepared:
         """The same texts, with other weights of the coordinates' regularizer."""
@@ -148,7 +150,7 @@ def train(
             method=run.method,
             seed=run.seed,
             run=run.settings,
-            data={**prepared.facts, "bag_share": prepared.bag_share or share},
+            data={**prepared.facts, **_linear_part(model, prepared.bag_share or share)},
             metrics={**validation, **test},
             parameters=_learned(model),
             seconds=loop.progress.seconds,
@@ -187,8 +189,13 @@ def forget(checkpoints: str | Path, fitted: Fitted) -> None:
     Checkpoints(checkpoints, fitted.record.key).remove()
 
 
+def _linear_part(model: PreTrainedModel, share: float) -> dict[str, Any]:
+    """The share of the linear part in the logits, and which it is, for the record."""
+    return {"bag_share": share, **({"linear_part": model.bag.part} if share else {})}
+
+
 def _learned(model: PreTrainedModel) -> int:
-    """Learned scalars, including those of a fitted bag of words."""
+    """Learned scalars, including those of a fitted linear part."""
     if not isinstance(model, VnaitForSequenceClassification) or not model.bag.is_fitted:
         return parameters(model)
     return parameters(model) + model.bag.logits.numel() + model.bag.bias.numel()

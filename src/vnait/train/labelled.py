@@ -18,8 +18,8 @@ from vnait.data.vocabulary import Vocabulary
 from vnait.model import VnaitForSequenceClassification
 from vnait.results.scores import timed
 from vnait.shared.errors import InputError
-from vnait.train import bag_of_words
 from vnait.train.base import Base
+from vnait.train.logits import linear_logits_of
 from vnait.train.run import Run
 from vnait.train.tasks import Classes, LabelSets, Target, target_of
 
@@ -109,8 +109,7 @@ class Labelled:
         mixed = isinstance(model, VnaitForSequenceClassification) and model.bag.is_fitted
         if mixed and isinstance(target, Classes | LabelSets):
             ids = self.vocabulary.encode(test.texts, max_length=self.max_length)
-            words = bag_of_words.bags_of(ids, model.bag.weights.numpy()) @ model.bag.logits.numpy()
-            alone = logits - torch.from_numpy(words) - model.bag.bias
+            alone = logits - linear_logits_of(model, ids)
             name, score = next(iter(target.scores(truth, target.answers(alone)).items()))
             metrics[f"{name}_alone"] = score
         return {**metrics, "ms_per_text": per_text}

@@ -9,7 +9,7 @@ from transformers import PreTrainedModel
 
 from vnait.data import collate
 from vnait.data.sentences import Piece
-from vnait.model import CLASSIFIERS
+from vnait.model import CLASSIFIERS, VnaitForSequenceClassification
 from vnait.shared.processes import cores, threads, usual_torch
 
 SEPARATOR = "pair_separator"  # in a configuration: the id after which a pair's second text has token type 1
@@ -22,6 +22,17 @@ def logits_of(model: PreTrainedModel, ids: Sequence[Sequence[int]]) -> Tensor:
     logits = torch.empty(len(ids), model.config.num_labels, dtype=torch.float32)
     for rows, part in _read(model, ids):
         logits[rows] = part
+    return logits
+
+
+@usual_torch()
+@torch.inference_mode()
+def linear_logits_of(model: VnaitForSequenceClassification, ids: Sequence[Sequence[int]]) -> Tensor:
+    """The logits (texts, classes) of the linear part alone, in the order of the texts."""
+    logits = torch.empty(len(ids), model.config.num_labels, dtype=torch.float32)
+    for rows in _by_length([len(row) for row in ids]):
+        batch = collate([ids[row] for row in rows], pad_id=model.config.pad_token_id)
+        logits[rows] = model.bag(batch["input_ids"], batch["attention_mask"].bool())
     return logits
 
 

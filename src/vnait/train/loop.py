@@ -17,12 +17,13 @@ from vnait.positions.gradients import gradient_shares
 from vnait.pretrained.lora import has_lora, learned, save_states_without_base
 from vnait.shared.processes import WAIT, on_cpu
 from vnait.shared.randomness import Draws, draws_itself
-from vnait.train import bag_of_words
+from vnait.train.bag_of_words import sif_weights
 from vnait.train.base import groups
 from vnait.train.checkpoints import Checkpoints, Progress
 from vnait.train.continued import Continued
 from vnait.train.labelled import Labelled
 from vnait.train.logits import SEPARATOR
+from vnait.train.mixing import chooses, mix
 from vnait.train.models import new_model
 from vnait.train.run import Run
 from vnait.train.tracking import Status
@@ -116,11 +117,14 @@ class Loop:
             ids = [labelled.ids[row] for row in labelled.train]
             labels = labelled.target.tensor([labelled.labels[row] for row in labelled.train]).tolist()
             special = labelled.vocabulary.tokenizer.all_special_ids
-            weights = bag_of_words.sif_weights(labelled.vocabulary.frequency, special)
+            weights = sif_weights(labelled.vocabulary.frequency, special)
             each = None if labelled.weights is None else labelled.weights[labelled.train]
-            share = bag_of_words.mix(model, ids, labels, weights, self.run.bag, each)
+            share = mix(model, ids, labels, weights, self.run.bag, each, chooses(self.run))
         if self.accelerator.num_processes > 1:
-            share, state = broadcast_object_list([share, model.state_dict()])
+            share, bag, state = broadcast_object_list(
+                [share, getattr(model, "bag", None), model.state_dict()]
+            )
+            model.take(bag)
             model.load_state_dict(state)
         return share
 
@@ -151,8 +155,11 @@ class Loop:
     def _validate(self) -> None:
         """Score the model, with the linear part mixed in, on the held-out rows; then restore its weights."""
         model = self.accelerator.unwrap_model(self.model)
+        bag = getattr(model, "bag", None)
         before = {name: value.detach().clone() for name, value in learned(model).items()}
         self.progress.validation = self.labelled.validation_metrics(self.model_of(self.labelled)[0])
+        if bag is not None:
+            model.take(bag)
         model.load_state_dict(before, strict=not has_lora(model))
         model.to(self.accelerator.device)
 

@@ -31,6 +31,7 @@ SIMPLE_OF = {  # by task
     MULTILABEL: ("majority", *SIMPLE),
 }
 READS_VECTORS = ("averaged",)  # of the simple models
+READS_MORE = ("tfidf",)  # of the simple models: how many texts without labels have a term
 FROZEN = "frozen"  # with a base: logistic regression of its embeddings
 PREFIX = "base:"  # in a comparison, of methods attached to the pretrained base
 BALANCED = "balanced"  # of class weights, as in scikit-learn
@@ -94,7 +95,13 @@ class Run:
     )
     bag: float | None = setting(
         None,
-        "Share of the logits from the linear part, in [0, 1). Default: by its skill on held-out rows.",
+        "Share of the logits from a bag of words, in [0, 1). Default: of the linear part that training "
+        "rows choose, by its skill on held-out rows.",
+    )
+    one_hot: bool = setting(
+        True,
+        "Whether training rows may choose one-hot words, which see the order, as the linear part in place of "
+        "the bag of words; beside none they may not.",
     )
     class_weight: Mapping[str, float] | str | None = setting(
         None,
@@ -208,8 +215,8 @@ class Run:
 
     @property
     def facts(self) -> dict[str, Any]:
-        """The settings, for a key."""
-        new = {name for name in LATER if getattr(self, name) == getattr(Run, name)}
+        """The settings, for a key, which also has `mixing.choice_of`."""
+        new = {name for name in LATER if getattr(self, name) == getattr(Run, name)} | {"one_hot"}
         settings = {name: value for name, value in self.settings.items() if name not in new}
         return {EARLIER_NAMES.get(name, name): value for name, value in settings.items()}
 

@@ -1,11 +1,12 @@
-"""Another linear part beside the Transformer: the logits of a simple model in place of the bag of words.
+"""The linear part beside the Transformer: the bag of words, what training rows choose, or a simple model.
 
     VNAIT_DATA=DIR python -m vnait_lab.runs.linear_parts [--sets splice,trec] [--shots 16] [--seeds 3]
 
-Per draw of labelled rows: the accuracy of the Transformer alone, with its bag of words, of each simple model
-alone, and of the sum (1 - w) T / r + w L of both. w is the share that `bag_of_words.share_of` gives to the
-skill of the simple model on five folds of these rows, r the ratio of the logits' sizes. Scored are training
-texts that were not drawn, since the table is there to choose by.
+Per draw of labelled rows: the accuracy of the Transformer alone, with its bag of words, with the part that
+the rows choose, of each simple model alone, and of the sum (1 - w) T / r + w L of the Transformer and each. w
+is the share that `bag_of_words.share_of` gives to the skill of the simple model on five folds of these rows,
+r the ratio of the logits' sizes. Scored are training texts that were not drawn, since the table is there to
+choose by.
 """
 
 import argparse
@@ -28,13 +29,14 @@ from vnait.train.fitting import fit
 from vnait.train.logits import logits_of
 from vnait_lab.suites.few_labels import RUN, plan_of
 
-METHOD, SIMPLE, FOLDS, SCORED = "vnait", ("one-hot", "tfidf"), 5, 800
+METHOD, SIMPLE, FOLDS, SCORED = "vnait", ("one-hot", "tfidf", "averaged"), 5, 800
 
 
 def accuracies(table: Table, held: Table, words: Vocabulary, seed: int) -> dict[str, float]:
     """The accuracy of each variant on the held texts, and the simple models' shares."""
     run = replace(RUN, method=METHOD, seed=seed)
-    alone, mixed = fit(replace(run, bag=0.0), table, words), fit(run, table, words)
+    alone = fit(replace(run, bag=0.0), table, words)
+    mixed, chosen = (fit(replace(run, one_hot=one_hot), table, words) for one_hot in (False, True))
     classes, ids = (
         alone.classes,
         [encode(words.tokenizer, part.texts, max_length=512) for part in (table, held)],
@@ -48,6 +50,7 @@ def accuracies(table: Table, held: Table, words: Vocabulary, seed: int) -> dict[
     scores = {
         METHOD: right(transformer),
         f"{METHOD} with its bag": right(logits_of(mixed.model, ids[1]).numpy()),
+        f"{METHOD} as delivered": right(logits_of(chosen.model, ids[1]).numpy()),
     }
     for name in SIMPLE:
         of_rows, linear = (_logits(name, table, part.texts, words, classes) for part in (table, held))
@@ -64,7 +67,7 @@ def _logits(
 ) -> NDArray[np.float64]:
     """The logits (texts, classes) of a simple model of the table, in the order of the classes."""
     tokenization = words.tokenizer.init_kwargs["tokenization"]
-    model = fit_baseline(name, table, tokenization=tokenization, seed=0)
+    model = fit_baseline(name, table, words=words, tokenization=tokenization, seed=0)
     return np.asarray(model.outputs(texts))[:, [model.classes.index(label) for label in classes]]
 
 

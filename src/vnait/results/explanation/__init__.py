@@ -61,11 +61,12 @@ class Explanation:
     control           the gaps of the same training with shuffled labels, if it ran
     answer            the class with the highest probability
     label             the class that is explained, by default the answer;  probability: of this class
-    logit             of this class, minus the mean over the classes, in two parts: Transformer, bag of words
+    logit             of this class, minus the mean over the classes, in two parts: Transformer, and the
+                      linear part by its name, bag of words or one-hot words
     attribution       what each token adds to the logit, the sum of these parts;  constant: what is left
                       without words (`attribution.attribute`). Both None without captum
-    bag_contribution  what each token adds to the bag-of-words part; the rest of that part is the bag's bias.
-                      None of a fine-tuned base, which has no bag of words and no `shares` and `terms`
+    bag_contribution  what each token adds to the linear part; the rest of that part is its bias. None of a
+                      fine-tuned base, which has no linear part and no `shares` and `terms`
     similarity        rho = cos(e_i, s_i) per token, in [-1, 1]; None if no vector is added
     heads             the kind of each head, per layer
     shares            per term of the first layer's scores and per head: its sum of squares around the rows'
@@ -156,7 +157,9 @@ def explain(fitted: Fitted, text: str, *, label: str | None = None) -> Explanati
         answer=fitted.classes[answer],
         label=fitted.classes[explained],
         probability=float(probabilities[explained]),
-        logit=_logit_parts(output.logits[0], contributions.sum(0) + classifier.bag.bias, explained),
+        logit=_logit_parts(
+            output.logits[0], contributions.sum(0) + classifier.bag.bias, explained, classifier.bag.part
+        ),
         attribution=attribution.added,
         constant=attribution.constant,
         bag_contribution=(contributions[:, explained] - contributions.mean(-1)).tolist(),
@@ -173,7 +176,7 @@ def explain(fitted: Fitted, text: str, *, label: str | None = None) -> Explanati
 
 
 def _of_base(fitted: Fitted, text: str, label: str | None) -> Explanation:
-    """Of a fine-tuned base with an attached method: there is no bag of words, and its layers are its own."""
+    """Of a fine-tuned base with an attached method: there is no linear part, and its layers are its own."""
     model, tokenizer = fitted.model.eval(), fitted.tokenizer
     owner: Any = read_by_method(model, "explain")
     attached: Attached = owner.vnait
@@ -246,9 +249,9 @@ def _attribution(fitted: Fitted, ids: torch.Tensor, explained: int, bag: torch.T
         return Attribution(None, None)
 
 
-def _logit_parts(logits: torch.Tensor, bag: torch.Tensor, explained: int) -> dict[str, float]:
-    """The logit of a class minus the mean over the classes, in two parts."""
-    parts = {"Transformer": logits - bag, "bag of words": bag}
+def _logit_parts(logits: torch.Tensor, bag: torch.Tensor, explained: int, name: str) -> dict[str, float]:
+    """The logit of a class minus the mean over the classes, in two parts: without and of the linear part."""
+    parts = {"Transformer": logits - bag, name: bag}
     return {name: float(part[explained] - part.mean()) for name, part in parts.items()}
 
 

@@ -36,7 +36,7 @@ def attribute(
 
     The Transformer's part: integrated gradients (Sundararajan et al. 2017, arXiv:1703.01365) from the vector
     of an unknown word at each place, special tokens apart, to those of the text. To them come the tokens'
-    parts of the `bag` of words, which is linear. The constant is the logit at the start of the integral: it
+    parts of the linear part, the `bag`. The constant is the logit at the start of the integral: it
     has the biases of both, and no word.
 
     Zeros would be a worse start: from there a LayerNorm jumps, and the integral needs many more steps.

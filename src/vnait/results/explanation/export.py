@@ -62,7 +62,7 @@ def token_table(explanation: Explanation) -> Table:
     columns = [
         (Column("token"), explanation.tokens),
         (Column("adds", "{:+.2f}"), explanation.attribution),
-        (Column("of it by the bag of words", "{:+.2f}"), explanation.bag_contribution),
+        (Column(f"of it by the {[*explanation.logit][-1]}", "{:+.2f}"), explanation.bag_contribution),
         (Column("coordinate", "{:.2f}"), explanation.coordinates),
         (Column("gap before", "{:.2f}"), explanation.gaps),
         (Column("shuffled", "{:.2f}"), explanation.control),

@@ -98,7 +98,7 @@ class Numbers(OfTexts):
 
     @torch.no_grad()
     def resume(self, model: PreTrainedModel) -> None:
-        """From the labels' unit to standardized numbers, in the head and in the bag of words."""
+        """From the labels' unit to standardized numbers, in the head and in the linear part."""
         head = _head(model)
         head.weight.div_(self.scale)
         head.bias.sub_(self.mean).div_(self.scale)
@@ -108,7 +108,7 @@ class Numbers(OfTexts):
 
     @torch.no_grad()
     def finish(self, model: PreTrainedModel) -> None:
-        """From standardized numbers to the labels' unit, in the head and in the bag of words."""
+        """From standardized numbers to the labels' unit, in the head and in the linear part."""
         head = _head(model)
         head.weight.mul_(self.scale)
         head.bias.mul_(self.scale).add_(self.mean)
