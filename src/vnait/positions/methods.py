@@ -99,7 +99,12 @@ def _halves(size: Size, base: float = 10_000.0) -> nn.Module:
 
 
 def _vnait(
-    size: Size, coordinates: nn.Module, neighbours: Callable[..., nn.Module] | None = None, speed: float = 3.0
+    size: Size,
+    coordinates: nn.Module,
+    neighbours: Callable[..., nn.Module] | None = None,
+    *,
+    speed: float = 3.0,
+    rotates: bool = False,
 ) -> Method:
     features = [
         e.Scalar(),
@@ -107,9 +112,12 @@ def _vnait(
         e.Anchors(),
         e.Centre(),
     ]
+    encoding: nn.Module = e.Spatial(dim=size.dim, features=features, hidden=(64,), start=1.0)
+    if rotates:
+        encoding = e.Sum(encoding, e.Axis(_rotary(size), 0))
     return _method(
         coordinates=c.Jitter(coordinates, shift=12.0, share=0.5),
-        encoding=e.Spatial(dim=size.dim, features=features, hidden=(64,), start=1.0),
+        encoding=encoding,
         inputs=(neighbours or i.Neighbours)(
             i.Fusion(dim=size.dim, hidden=16),
             [i.Local(dim=size.dim, speed=speed), i.Nearest(dim=size.dim)],
@@ -357,6 +365,11 @@ METHODS: dict[str, Recipe] = {
         "and places count by g, too; scores * log n/log n0; of N training texts loss + 8/N mean max(0, 3/2 - "
         "l)",
         source="the Vnait papers; docs/faithfulness.md; studies/findings/",
+    ),
+    "vnait-rotary": Recipe(
+        make=lambda size: _vnait(size, c.Elastic(c.Gate(dim=size.dim)), i.Condensed, rotates=True),
+        formula="vnait, with q, k turned by S_i w_k, too, w_k = 10000^(-2k/K)",
+        source="this project: a head compares shares of the text; RoPE, arXiv 2104.09864, on S",
     ),
     "vnait-uniform": Recipe(
         make=lambda size: _vnait(size, c.Ends(c.Span(source="uniform"))),
