@@ -39,7 +39,7 @@ from vnait.pretrained.doctor.subject import Subject, plain
 from vnait.pretrained.doctor.tokenizing import tokens_cut
 
 ROOT = Path(__file__).parents[1]
-GOLDEN = ROOT / "tests" / "golden" / "format_7"
+GOLDEN = ROOT / "tests" / "golden" / "format_8"
 HALVES = [name for name in KEY if name not in ("fnet", "xglm", "m2m_100")]  # which run in float32 alone
 FAMILIES = [pytest.param(name, marks=[] if name in FAST else pytest.mark.long) for name in KEY]
 

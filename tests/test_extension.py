@@ -28,7 +28,7 @@ from vnait.pretrained.extend.tasks import GENERATED, NEEDLES, Result, Task, from
 from vnait.pretrained.extend.variants import DECODER_VARIANTS, VARIANTS, variants_of
 from vnait.shared.statistics import proportion
 
-TINY = Path(__file__).parent / "golden" / "format_7" / "tiny_bert"  # its table has 32 rows
+TINY = Path(__file__).parent / "golden" / "format_8" / "tiny_bert"  # its table has 32 rows
 
 
 @pytest.fixture(scope="module")

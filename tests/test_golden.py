@@ -19,7 +19,7 @@ from vnait.results.record import read
 from vnait.train import predict
 
 GOLDEN = Path(__file__).parent / "golden"
-FORMATS = ("format_7",)
+FORMATS = ("format_8",)
 
 
 @pytest.fixture(params=FORMATS)

@@ -1103,7 +1103,7 @@ def test_damaged_adapters_are_refused(tmp_path):
     with pytest.raises(InputError, match=r"is damaged: it has no vnait.safetensors"):
         load_adapter(model_of("bert"), folder)
     (folder / "vnait.json").write_text(json.dumps({**settings, "format": 99}))
-    with pytest.raises(InputError, match=r"is not of format 4"):
+    with pytest.raises(InputError, match=r"is not of format 5"):
         load_adapter(model_of("bert"), folder)
     (folder / "vnait.json").write_text("{")
     with pytest.raises(InputError, match=r"is damaged"):

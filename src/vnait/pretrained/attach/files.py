@@ -13,7 +13,7 @@ from torch import Tensor
 from vnait.shared import schemas
 from vnait.shared.errors import InputError, as_input_error
 
-FORMAT = 4
+FORMAT = 5
 WEIGHTS, SETTINGS = "vnait.safetensors", "vnait.json"
 AGAIN = "; save the adapter again."
 
