@@ -11,7 +11,7 @@ per class and the first 500 test rows:
 - `prompt`: the label whose word is likeliest after the text; no training;
 - `calibrated`: the same, divided by the word's likelihood after a text without content (Zhao et al. 2021);
 - `own` and `vnait-causal`: LoRA with the model's own positions, or with vnait-causal attached from its exact
-  start; `vnait-causal, shuffled labels`: its control.
+  start; `vnait-causal-shuffled`: its control, which learns from shuffled labels.
 
 A prompt was written once per set, without a look at scores. Of vnait-causal records keep the gaps between the
 tokens of 50 test texts, of which the last table tells whether training moved them, and whether the control
@@ -48,7 +48,7 @@ from vnait.pretrained.table import running_places
 from vnait.results.record import Record
 from vnait.results.scores import right_rows, scores
 from vnait.shared.keys import key_of
-from vnait.shared.statistics import interval, paired
+from vnait.shared.statistics import UNIT, interval, paired
 from vnait.train.base import Base
 from vnait.train.fitting import fit
 from vnait.train.predict import Fitted
@@ -60,9 +60,9 @@ from vnait_lab.runs.fine_tuning import of_base
 SHOTS, TESTED, FOLDS, SHOWN = 16, 500, 5, 50
 STRENGTHS = (0.003, 0.03, 0.3)  # C of logistic regression, on standardized states
 LONGEST = 64  # tokens that are read of a text
-LORA = {"steps": 60, "batch_size": 16, "max_length": LONGEST, "validation": 0, "early_stopping": 0}
+LORA = {"steps": 40, "batch_size": 16, "max_length": LONGEST, "validation": 0, "early_stopping": 0}
 UNTRAINED, TUNED = ("frozen", "prompt", "calibrated"), ("own", "vnait-causal")
-CONTROL = "vnait-causal, shuffled labels"
+CONTROL = "vnait-causal-shuffled"
 EMPTY = "N/A"  # a text without content
 
 
@@ -188,7 +188,7 @@ def tuned(arm: str, base: Base, train: Table, test: Table, seed: int) -> Record:
         order = generator(seed=seed).permutation(len(train))
         labels = labels_of(train)
         train = replace(train, labels=[labels[row] for row in order])
-    run = Run(method=arm.split(",")[0], seed=seed, base=base.source, lora=True, **LORA)
+    run = Run(method=arm.removesuffix("-shuffled"), seed=seed, base=base.source, lora=True, **LORA)
     fitted = fit(run, train, base, test=test)
     record = of_base(recorded(fitted), base)
     if run.method != "own":
@@ -201,7 +201,7 @@ def table_of(name: str, records: Sequence[Record], arms: Sequence[str]) -> Itera
     """Two rows of a set: the accuracy of each arm, and frozen minus each, paired by draw."""
     of_arm = {arm: by_seed(records, "accuracy", name=name, method=arm) for arm in arms}
     cells = [
-        interval(list(values.values())).times(100).written("{:.1f}") if values else ""
+        interval(list(values.values()), within=UNIT).times(100).written("{:.1f}") if values else ""
         for values in of_arm.values()
     ]
     yield f"| {name} | {' | '.join(cells)} |"
