@@ -10,7 +10,8 @@ from torch import Tensor, nn
 
 from vnait.positions.encodings.bias import alibi_slopes
 from vnait.pretrained.doctor.rule import Evidence, Severity, require, rule
-from vnait.pretrained.doctor.subject import Subject, Trial
+from vnait.pretrained.doctor.subject import Subject
+from vnait.pretrained.doctor.trial import Trial
 
 COUNT = 160  # tokens: more than 128, past which T5's distances share a bucket
 FEW = 48  # tokens, fewer than Switch's experts take
