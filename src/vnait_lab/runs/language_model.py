@@ -60,7 +60,13 @@ from vnait_lab.runs.fine_tuning import of_base
 SHOTS, TESTED, FOLDS, SHOWN = 16, 500, 5, 50
 STRENGTHS = (0.003, 0.03, 0.3)  # C of logistic regression, on standardized states
 LONGEST = 64  # tokens that are read of a text
-LORA = {"steps": 40, "batch_size": 16, "max_length": LONGEST, "validation": 0, "early_stopping": 0}
+LORA: dict[str, Any] = {
+    "steps": 40,
+    "batch_size": 16,
+    "max_length": LONGEST,
+    "validation": 0,
+    "early_stopping": 0,
+}
 UNTRAINED, TUNED = ("frozen", "prompt", "calibrated"), ("own", "vnait-causal")
 CONTROL = "vnait-causal-shuffled"
 EMPTY = "N/A"  # a text without content
@@ -266,8 +272,8 @@ def main() -> None:
             seconds=time.perf_counter() - started,
         )
 
-    runs = product(options.sets, range(options.seeds), options.arms)
-    runs = ((seed, name, arm) for name, seed, arm in runs)
+    by_set = product(options.sets, range(options.seeds), options.arms)
+    runs = ((seed, name, arm) for name, seed, arm in by_set)
     run_each(path_of("language_model"), train_and_test, runs, key)
     records = read("language_model")
     print(f"| set | {' | '.join(arms)} |\n" + "|---" * (1 + len(arms)) + "|")
