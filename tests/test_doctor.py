@@ -35,8 +35,9 @@ from model_types import tiny
 from vnait import TextClassifier, cli
 from vnait.pretrained.doctor import RULES, Report, Severity
 from vnait.pretrained.doctor.rules import MODULES
-from vnait.pretrained.doctor.subject import Subject, plain
+from vnait.pretrained.doctor.subject import Subject
 from vnait.pretrained.doctor.tokenizing import tokens_cut
+from vnait.pretrained.doctor.trial import plain
 
 ROOT = Path(__file__).parents[1]
 GOLDEN = ROOT / "tests" / "golden" / "format_8"

@@ -360,6 +360,20 @@ def test_a_control_is_the_same_training_with_shuffled_labels(trained, capsys, mo
     assert [row[-3] for row in export.token_table(found).rows] == found.control
 
 
+def test_a_control_of_a_tuned_base_starts_from_the_base(trained, monkeypatch):
+    calls = []
+    monkeypatch.setattr(control, "fit", lambda *given, **_: calls.append(given))
+    base = Path(__file__).parent / "golden" / "format_7" / "tiny_bert"
+    model, table = predict.load(trained / "model"), text.read(str(trained / "made.csv"))
+    settings = {**model.record.run, "base": str(base)}
+    control.shuffled(replace(model, record=replace(model.record, run=settings)), table)
+    ((run, mixed, words),) = calls
+    assert run.base == words.source == str(base) and mixed.labels != table.labels
+    with pytest.raises(InputError, match="this training changed them"):
+        settings = {**model.record.run, "tune_vectors": True}
+        control.shuffled(replace(model, record=replace(model.record, run=settings)), table)
+
+
 def test_a_control_of_other_rows_or_without_learned_gaps_is_refused(trained, english, tmp_path):
     other = text.Table(["a film", "dull"] * 3, ["good", "bad"] * 3, "other.csv", 0)
     with pytest.raises(InputError, match=r"other\.csv does not have the rows that the model learned from"):

@@ -2,11 +2,13 @@
 
 import json
 import time
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+from tokenizers import Tokenizer, models, pre_tokenizers
 from transformers import (
     AutoModelForCausalLM,
     AutoTokenizer,
@@ -15,16 +17,27 @@ from transformers import (
     GPT2LMHeadModel,
     LlamaConfig,
     LlamaForCausalLM,
+    PreTrainedTokenizerFast,
 )
 
 import vnait
 from helpers import python
 from vnait import InputError, cli
 from vnait.pretrained.extend.decoder import LanguageModel
+from vnait.pretrained.extend.hidden import hidden
 from vnait.pretrained.extend.perplexity import Losses, Perplexities
 from vnait.pretrained.extend.report import Report
 from vnait.pretrained.extend.scoring import bm25, costs, ranked_first, similarities
-from vnait.pretrained.extend.tasks import GENERATED, NEEDLES, Result, Task, from_documents
+from vnait.pretrained.extend.tasks import (
+    FIRST,
+    GENERATED,
+    GROUND,
+    LAST,
+    NEEDLES,
+    Result,
+    Task,
+    from_documents,
+)
 from vnait.pretrained.extend.variants import DECODER_VARIANTS, VARIANTS, variants_of
 from vnait.shared.statistics import proportion
 
@@ -317,7 +330,9 @@ NEWS = ["a warm and funny film", "the dull film was dull"] * 40
 
 def test_a_language_model_is_measured_by_what_reads_from_left_to_right(tmp_path):
     folder, seen = language_model(tmp_path / "llama", "llama"), []
-    report = vnait.extend(folder, to=128, documents=NEWS, callback=lambda *status: seen.append(status))
+    report = vnait.extend(
+        folder, to=128, tasks=(), documents=NEWS, callback=lambda *status: seen.append(status)
+    )
     unrotated = {"interpolated", "grouped"}
     assert set(report.variants) == set(DECODER_VARIANTS) - unrotated
     assert not report.left_out and len(seen) == len(report.rows) == 9
@@ -331,10 +346,65 @@ def test_a_language_model_is_measured_by_what_reads_from_left_to_right(tmp_path)
 
 def test_variants_that_cannot_work_are_left_out_with_their_reason(tmp_path):
     folder = language_model(tmp_path / "gpt2", "gpt2")
-    report = vnait.extend(folder, to=128, documents=NEWS)
+    report = vnait.extend(folder, to=128, tasks=(), documents=NEWS)
     assert set(report.left_out) == {"unchanged", "self-extended", "ntk", "yarn"}
     assert "yarn is not for GPT2Model, which has a position table" in report.text()
     assert report.variants == ("last", "bm25", "interpolated", "grouped", "log-n", "vnait-causal")
+
+
+@pytest.fixture(scope="module")
+def words_of_tasks():
+    """A tokenizer that knows the words of the tasks; all others are one."""
+    cut = pre_tokenizers.Sequence(
+        [pre_tokenizers.Whitespace(), pre_tokenizers.Digits(individual_digits=True)]
+    )
+    texts = [GROUND, "The passkey for is Remember it 0123456789", *FIRST, *LAST, *chain(*NEEDLES)]
+    words = dict.fromkeys(word for text in texts for word, _ in cut.pre_tokenize_str(text))
+    vocabulary = {word: number for number, word in enumerate(["[UNK]", *words])}
+    inner = Tokenizer(models.WordLevel(vocabulary, unk_token="[UNK]"))
+    inner.pre_tokenizer = cut
+    return PreTrainedTokenizerFast(tokenizer_object=inner, unk_token="[UNK]")
+
+
+class Copies(LanguageModel):
+    """A model that goes on as the text did after the last three ids that it has read before."""
+
+    def _logits(self, text, count):
+        after = {tuple(text[place - 3 : place]): text[place] for place in range(3, len(text) - count)}
+        ends = [tuple(text[place - 3 : place]) for place in range(len(text) - count, len(text))]
+        next_ids = torch.tensor([int(after.get(end, 0)) for end in ends])
+        return torch.nn.functional.one_hot(next_ids, len(self.tokenizer)).float()
+
+
+@pytest.mark.parametrize("task", ["passkey", "needle"])
+def test_hidden_passages_are_found_by_what_reads_them(task, tmp_path, words_of_tasks):
+    loaded = LanguageModel.load(language_model(tmp_path / "llama", "llama"), 128)
+    model = Copies("copies", loaded.model, words_of_tasks, loaded.limit)
+    made, texts = hidden(task, model.tokenizer, 512, 5)
+    assert all(400 < len(text.ids) <= 512 for text in texts)
+    sentences = [passage.split(".")[0] for passage in made.passages]
+    for text, sentence in zip(texts, sentences, strict=True):
+        end = model.tokenizer.decode(text.ids[-text.opening - text.answer :])
+        assert end.replace(" ", "") == sentence.replace(" ", "")
+    assert model.finds("unchanged", texts).all()
+    near = np.array([(1 - depth) * 512 < 128 - 40 for depth in made.depths])
+    assert model.finds("last", texts)[near].all() and not model.finds("last", texts)[~near].any()
+    assert model.finds("bm25", texts).sum() > near.sum()
+    with pytest.raises(InputError, match="too short for a"):
+        hidden(task, model.tokenizer, 16, 2)
+
+
+def test_what_a_language_model_finds_is_reported_by_length_and_depth(tmp_path):
+    folder = language_model(tmp_path / "llama", "llama")
+    options = {"to": 256, "lengths": (64, 256), "texts": 2, "variants": ("last", "unchanged")}
+    report = vnait.extend(folder, documents=NEWS, **options)
+    results = {(result.task.name, result.variant, result.task.lengths[0]) for result in report.results}
+    assert ("passkey", "unchanged", 256) in results and ("passkey", "unchanged", 64) not in results
+    assert "passkey, by depth in texts past 64 tokens (%)" in report.text()
+    assert {row["depth"] for row in report.document()["found"] if "depth" in row} == {(0.2, 0.4), (0.6, 0.8)}
+    assert "of passages hidden in texts past the limit" in report.summary().lower()
+    with pytest.raises(InputError, match="there is no task haystack"):
+        vnait.extend(folder, documents=NEWS, tasks=("haystack",), **options)
 
 
 def test_a_run_that_stops_loses_no_result_and_the_same_command_goes_on(tmp_path, monkeypatch, capsys):
@@ -385,7 +455,7 @@ def test_an_extension_of_a_language_model_is_recommended_if_it_is_better_beyond_
 
 def test_an_extended_language_model_is_saved_and_read_by_the_auto_classes(tmp_path):
     folder = language_model(tmp_path / "llama", "llama")
-    options = {"to": 128, "documents": NEWS, "variants": ("last",), "out": tmp_path / "long"}
+    options = {"to": 128, "documents": NEWS, "variants": ("last",), "tasks": (), "out": tmp_path / "long"}
     assert vnait.extend(folder, **options).saved == (str(tmp_path / "long"), None)
     vnait.extend(folder, **options, save="yarn")
     model = AutoModelForCausalLM.from_pretrained(tmp_path / "long").eval()

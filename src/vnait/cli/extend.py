@@ -60,7 +60,11 @@ def extend_command(
         str, typer.Option(help="Ways to read long texts, with commas. Default: all that are possible.")
     ] = "",
     tasks: Annotated[
-        str, typer.Option(help="Generated texts: passkey, needle, with a comma; or none.")
+        str,
+        typer.Option(
+            help="Generated texts: passkey, needle, with a comma; or none. A language model goes on "
+            "with a passage that they hide."
+        ),
     ] = "passkey,needle",
     lengths: Annotated[
         str, typer.Option(help="Lengths of generated texts, in tokens. Default: 256, 512 and so on.")

@@ -39,6 +39,7 @@ WINDOWED = (
     "qwen3_moe",
     "starcoder2",
 )
+WORDS = 8192  # whose vectors are computed at once
 ORDER = [3, 0, 4, 2, 1, 5]  # of six tokens; the last one stays
 _RELATIVE = re.compile(r"relative|distance|rel_")
 
@@ -116,20 +117,27 @@ class Site:
     @property
     def dim(self) -> int:
         """Width of the semantic vectors."""
-        return self.vectors().shape[-1]
+        return next(self._vectors()).shape[-1]
+
+    @property
+    def mean_square(self) -> float:
+        """Of all numbers of the semantic vectors of every word, or of the patches of random images."""
+        sums = [(float(part.float().square().sum()), part.numel()) for part in self._vectors()]
+        total, count = map(sum, zip(*sums, strict=True))
+        return total / count
 
     @torch.no_grad()
-    def vectors(self) -> Float[Tensor, "*any D"]:
-        """Semantic vectors of every word, or of the patches of random images."""
+    def _vectors(self) -> Iterator[Float[Tensor, "*any D"]]:
+        """Some semantic vectors after others, since all would take as much memory as the model's table."""
         embeddings = self.owner.get_input_embeddings()
         if self.patches is not None:
             cut = self.owner.get_submodule(f"{self.patches.path}.patch_embeddings")
-            vectors: Tensor = cut(random_images(self.owner, self.patches, 2))
-            return vectors
+            yield cut(random_images(self.owner, self.patches, 2))
+            return
         weight = embeddings.weight
         # Through `forward`: some models scale their vectors there.
-        words: Tensor = embeddings(torch.arange(len(weight), device=weight.device))
-        return words
+        for ids in torch.arange(len(weight), device=weight.device).split(WORDS):
+            yield embeddings(ids)
 
     @property
     def heads(self) -> int:

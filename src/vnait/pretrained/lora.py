@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import ctypes
 import logging
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,8 @@ from vnait.shared.quiet import logger_at
 FOLDER = "lora"  # in the folder of a fine-tuned base
 LEARNED = "learned.safetensors"  # in a checkpoint
 RANK = 8
+LARGE = 2**20  # bytes of a block
+_MMAP_THRESHOLD = -3  # the option's number in malloc.h
 
 
 def add_lora(model: PreTrainedModel) -> None:
@@ -31,6 +34,7 @@ def add_lora(model: PreTrainedModel) -> None:
     """
     with extra("lora"):
         from peft import LoraConfig, get_peft_model
+    _give_blocks_back()
     learns = [weight for name, weight in _attached(model) if weight.requires_grad]
     parts = {name: part for name, part in model.named_children() if part is not model.base_model}
     heads = [name for name, part in parts.items() if next(part.parameters(), None) is not None]
@@ -112,6 +116,14 @@ def load_lora(model: PreTrainedModel, folder: Path) -> None:
         from peft import PeftModel
     with _quiet():
         _hold(model, PeftModel.from_pretrained(model, str(folder)))
+
+
+def _give_blocks_back() -> None:
+    """Let glibc give each large block back to the system as it is freed. By default it learns to keep them,
+    and what a step holds between them doubles the memory of the weights.
+    """
+    with suppress(OSError, AttributeError, TypeError):  # another libc
+        ctypes.CDLL(None).mallopt(_MMAP_THRESHOLD, LARGE)
 
 
 @contextmanager

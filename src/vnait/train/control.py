@@ -10,6 +10,7 @@ from vnait.data.rows import generator
 from vnait.data.tables import labels_of
 from vnait.data.vocabulary import Vocabulary
 from vnait.shared.errors import InputError
+from vnait.train.base import Base
 from vnait.train.fitting import fit
 from vnait.train.predict import Fitted
 from vnait.train.run import Run
@@ -19,7 +20,8 @@ from vnait.train.tracking import Status
 def shuffled(
     fitted: Fitted, table: Table, *, callback: Callable[[Status], None] = lambda status: None
 ) -> Fitted:
-    """A model of the settings, vectors and rows of `fitted`, whose labels are shuffled among the rows.
+    """A model of the settings, vectors and rows of `fitted`, whose labels are shuffled among the rows; on a
+    pretrained base it starts from the base again.
 
     InputError if these are other rows, or if the model does not have the vectors that it learned with.
     """
@@ -30,7 +32,7 @@ def shuffled(
             "`vnait train` was given, with the same --text, --label and --group."
         )
     run = Run.of(record.run)
-    if run.base is not None or run.tune_vectors:
+    if run.tune_vectors:
         raise InputError(
             "a control starts from the model's vectors, and this training changed them; train one on "
             "shuffled labels with `vnait train`, and explain it."
@@ -38,7 +40,8 @@ def shuffled(
     labels = labels_of(table)
     order = generator(seed=run.seed).permutation(len(labels))
     mixed = replace(table, labels=[labels[row] for row in order])
-    return fit(run, mixed, _vocabulary(fitted, table), callback=callback)
+    words = _vocabulary(fitted, table) if run.base is None else Base.load(run.base)
+    return fit(run, mixed, words, callback=callback)
 
 
 def _vocabulary(fitted: Fitted, table: Table) -> Vocabulary:

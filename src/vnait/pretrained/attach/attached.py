@@ -1,6 +1,7 @@
 """The attached module: a method in a model, beside the model's own positions."""
 
 import inspect
+import math
 from collections.abc import Callable
 from typing import Any, NamedTuple, Self
 
@@ -34,7 +35,8 @@ class Attached(nn.Module):
 
     Args:
         owner: the model that reads ids, or images
-        vectors: its semantic vectors; the method gets them at a root mean square of about 1
+        dim: width of its semantic vectors
+        mean_square: of their numbers; the method gets them at a root mean square of about 1
         old: its own position table, read at real places p (`running_places`); None if it has none, or in a
             cold start
         warm: whether there is a gate (D,)
@@ -57,7 +59,8 @@ class Attached(nn.Module):
         self,
         *,
         owner: PreTrainedModel,
-        vectors: Float[Tensor, "*any D"],
+        dim: int,
+        mean_square: float,
         method: Method,
         old: Rows | None,
         warm: bool,
@@ -75,9 +78,8 @@ class Attached(nn.Module):
         super().__init__()
         self.method, self.old, self.crossing = method, old, crossing
         # Methods are made for vectors of root mean square 1. Scaling by a power of two rounds nothing.
-        mean_square = vectors.float().square().mean().clamp(min=1e-12)
-        self.scale = 2.0 ** round(float(mean_square.sqrt().log2()))
-        self.gate = nn.Parameter(torch.zeros(vectors.shape[-1], device=vectors.device)) if warm else None
+        self.scale = 2.0 ** round(math.log2(max(mean_square, 1e-12) ** 0.5))
+        self.gate = nn.Parameter(torch.zeros(dim)) if warm else None
         self.own_places, self.own_attention, self.has_bias = own_places, own_attention, has_bias
         self.first_row, self.pad, self.causal = first_row, pad, causal
         self.hooks_attention, self.alibi, self.patches = hooks_attention, alibi, patches

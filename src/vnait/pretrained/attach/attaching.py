@@ -201,7 +201,8 @@ def _side(
     slides = injection.bias is not None and site.causal and any(DynamicCache(config=owner.config).is_sliding)
     attached = Attached(
         owner=owner,
-        vectors=site.vectors(),
+        dim=site.dim,
+        mean_square=site.mean_square,
         method=built,
         old=None if rows is None or warm_start is None else Rows(rows),
         # With angles, the model's own rotation reads the coordinates: there is no vector to be gated.

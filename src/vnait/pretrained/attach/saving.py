@@ -164,7 +164,7 @@ def _checksum(owners: list[PreTrainedModel]) -> str:
             if not name.startswith("vnait.") and ".lora_" not in name:
                 digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}\n".encode())
                 flat = tensor.detach().cpu().contiguous().reshape(-1)
-                digest.update(flat.view(torch.uint8).numpy().tobytes())
+                digest.update(flat.view(torch.uint8).numpy())  # without a copy
     return digest.hexdigest()
 
 

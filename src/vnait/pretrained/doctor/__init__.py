@@ -15,7 +15,8 @@ from vnait.pretrained.doctor.loading import check_readable, subject_of
 from vnait.pretrained.doctor.report import Report
 from vnait.pretrained.doctor.rule import Evidence, Finding, NotTried, Rule, Severity, finding, rule
 from vnait.pretrained.doctor.rules import RULES
-from vnait.pretrained.doctor.subject import Subject, described
+from vnait.pretrained.doctor.subject import Subject
+from vnait.pretrained.doctor.trial import described
 from vnait.shared.errors import InputError, did_you_mean
 from vnait.shared.quiet import logger_at, no_bars, no_logs
 from vnait.shared.randomness import evaluating, preserved_generators

@@ -11,7 +11,8 @@ import torch
 from torch import Tensor
 
 from vnait.pretrained.doctor.rule import Evidence, Severity, require, rule
-from vnait.pretrained.doctor.subject import Subject, Trial
+from vnait.pretrained.doctor.subject import Subject
+from vnait.pretrained.doctor.trial import Trial
 from vnait.shared.errors import plural
 
 SDPA = "torch.nn.functional.scaled_dot_product_attention"

@@ -10,7 +10,8 @@ from torch import Tensor, nn
 
 from vnait.positions.encodings.bias import alibi_slopes
 from vnait.pretrained.doctor.rule import Evidence, Severity, require, rule
-from vnait.pretrained.doctor.subject import Subject, Trial
+from vnait.pretrained.doctor.subject import Subject
+from vnait.pretrained.doctor.trial import Trial
 
 COUNT = 160  # tokens: more than 128, past which T5's distances share a bucket
 FEW = 48  # tokens, fewer than Switch's experts take
@@ -77,13 +78,13 @@ def bias_not_as_declared(subject: Subject) -> Evidence | None:
     usual = subject.model.config._attn_implementation
     with subject.attending("eager"):
         wrong = next((trial for trial in _trials(subject) if trial.size > OFF), None)
-    return None if wrong is None else _evidence(wrong, usual)
+    return None if wrong is None else _evidence(wrong, usual, subject.alibi)
 
 
-def _evidence(trial: Trial, usual: str) -> Evidence:
+def _evidence(trial: Trial, usual: str, alibi: bool) -> Evidence:
     """The finding; a trap if only eager attention is wrong, and the model has another by default."""
     measured = f"log ratios of attention to equal tokens are off by {trial.size:.2g} of the largest bias"
-    if not trial.subject.alibi or usual == "eager":
+    if not alibi or usual == "eager":
         return trial.evidence(measured)
     masks = trial.of(
         not_of_the_slopes_in_masks

@@ -8,7 +8,8 @@ import torch
 from torch import Tensor
 
 from vnait.pretrained.doctor.rule import MOVING_ADVICE, Evidence, NotTried, Severity, require, rule
-from vnait.pretrained.doctor.subject import Measure, Subject, Trial, difference
+from vnait.pretrained.doctor.subject import Subject
+from vnait.pretrained.doctor.trial import Measure, Trial, difference
 from vnait.pretrained.locate import reads_both_ways
 from vnait.shared.errors import plural
 

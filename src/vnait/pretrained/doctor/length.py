@@ -6,7 +6,8 @@ from typing import Any
 from torch import Tensor
 
 from vnait.pretrained.doctor.rule import Evidence, NotTried, Severity, require, rule
-from vnait.pretrained.doctor.subject import MAX_TOKENS, Subject, Trial
+from vnait.pretrained.doctor.subject import MAX_TOKENS, Subject
+from vnait.pretrained.doctor.trial import Trial
 
 
 def reads(model: Any, ids: Tensor, times: int, **more: Any) -> bool:

@@ -6,7 +6,8 @@ import torch
 from torch import Tensor
 
 from vnait.pretrained.doctor.rule import Evidence, Severity, require, rule
-from vnait.pretrained.doctor.subject import Measure, Subject, difference
+from vnait.pretrained.doctor.subject import Subject
+from vnait.pretrained.doctor.trial import Measure, difference
 
 SIZES = ((1, 1), (1, 2), (2, 3), (5, 4))  # tokens of the first text, and of the second
 

@@ -7,7 +7,8 @@ import torch
 from torch import Tensor
 
 from vnait.pretrained.doctor.rule import MOVING_ADVICE, Evidence, Severity, require, rule
-from vnait.pretrained.doctor.subject import Measure, Subject, Trial, difference
+from vnait.pretrained.doctor.subject import Subject
+from vnait.pretrained.doctor.trial import Measure, Trial, difference
 from vnait.shared.errors import plural
 
 SIZES = ((1, 1), (2, 1), (2, 3), (6, 1), (6, 5))  # tokens, places of padding

@@ -9,7 +9,8 @@ import torch
 from torch import Tensor
 
 from vnait.pretrained.doctor.rule import MOVING_ADVICE, Evidence, NotTried, Severity, require, rule
-from vnait.pretrained.doctor.subject import Subject, difference, restated
+from vnait.pretrained.doctor.subject import Subject, restated
+from vnait.pretrained.doctor.trial import difference
 from vnait.shared.errors import plural
 
 

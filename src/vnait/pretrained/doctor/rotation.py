@@ -7,7 +7,8 @@ from typing import Any
 import torch
 
 from vnait.pretrained.doctor.rule import Evidence, Severity, require, rule
-from vnait.pretrained.doctor.subject import Subject, difference
+from vnait.pretrained.doctor.subject import Subject
+from vnait.pretrained.doctor.trial import difference
 from vnait.pretrained.layers import original_length
 from vnait.pretrained.locate import accepts
 from vnait.shared.errors import plural

@@ -7,7 +7,8 @@ import torch
 from torch import Tensor, nn
 
 from vnait.pretrained.doctor.rule import Evidence, Severity, require, rule
-from vnait.pretrained.doctor.subject import Measure, Subject, Trial, difference
+from vnait.pretrained.doctor.subject import Subject
+from vnait.pretrained.doctor.trial import Measure, Trial, difference
 from vnait.pretrained.layers import DifferentiableRotary, SilencedTable
 from vnait.pretrained.locate import ORDER, Site, order_within, window_of
 

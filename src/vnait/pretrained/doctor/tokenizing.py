@@ -3,7 +3,8 @@
 from typing import Any
 
 from vnait.pretrained.doctor.rule import Evidence, Severity, require, rule
-from vnait.pretrained.doctor.subject import MAX_TOKENS, Subject, difference
+from vnait.pretrained.doctor.subject import MAX_TOKENS, Subject
+from vnait.pretrained.doctor.trial import difference
 
 ENDLESS = 10**6  # a model_max_length beyond this is no limit
 SHORT, LONG = "a good film", "a film that one sees again and again, and that was good every time"

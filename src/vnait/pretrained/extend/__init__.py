@@ -15,7 +15,7 @@ from vnait.pretrained.extend.embedder import Embedder, check_folder
 from vnait.pretrained.extend.finished import Finished
 from vnait.pretrained.extend.perplexity import Perplexities
 from vnait.pretrained.extend.report import Report
-from vnait.pretrained.extend.tasks import GENERATED, MAX_TEXTS, Result, Task, from_documents
+from vnait.pretrained.extend.tasks import GENERATED, MAX_TEXTS, Result, Task, check_tasks, from_documents
 from vnait.pretrained.extend.variants import DECODER_VARIANTS, MEAN, SUREST, UNSAVED, VARIANTS, variants_of
 from vnait.shared.errors import InputError, did_you_mean, first_line
 from vnait.shared.files import fingerprint
@@ -49,13 +49,13 @@ def extend(
 
     Args:
         model: a SentenceTransformer, or a folder or name that it loads; it is left as it was. Or the folder
-            or GGUF file of a language model, whose perplexity is compared
+            or GGUF file of a language model, whose perplexity is compared, and what it finds in texts
         to: the longest text, in tokens
         limit: tokens that the model reads as before, bit for bit; None: its `max_seq_length`, of a language
             model `max_position_embeddings`
         variants: names in `vnait.pretrained.extend.VARIANTS`, of a language model in `DECODER_VARIANTS`; all
             that are for the model if there are none. One that fails is left out with its reason
-        tasks: of "passkey" and "needle", which are generated; () for documents alone
+        tasks: of "passkey" and "needle", which are generated; () for documents alone, or perplexity
         lengths: of generated texts; 256, 512 ... up to `to` if there are none
         texts: generated per length, up to 30; None: 20, of a language model 4
         documents: your own, with a query or a label each, which a language model does not need
@@ -77,6 +77,7 @@ def extend(
             to=to,
             limit=limit,
             variants=variants,
+            tasks=tasks,
             lengths=lengths,
             texts=texts or TEXTS_OF_DECODERS,
             documents=documents,
@@ -174,10 +175,7 @@ def _variants(variants: Sequence[str], save: str | None, embedder: Embedder) -> 
 
 def _generated(embedder: Embedder, names: Sequence[str], lengths: Sequence[int], texts: int) -> list[Task]:
     """Each generated task at each length."""
-    if unknown := next((name for name in names if name not in GENERATED), None):
-        raise InputError(
-            f"there is no task {unknown}; take {' or '.join(GENERATED)}, or documents of your own."
-        )
+    check_tasks(names)
     if not 2 <= texts <= MAX_TEXTS:
         raise InputError(f"texts={texts} is not possible; give 2 to {MAX_TEXTS} per length.")
     if not lengths:

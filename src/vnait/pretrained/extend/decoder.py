@@ -6,20 +6,24 @@ import inspect
 import json
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
+from jaxtyping import Float
 from numpy.typing import NDArray
+from torch import Tensor
 from transformers import AutoModelForCausalLM
 
 from vnait.pretrained.attach.attaching import attach, detach
 from vnait.pretrained.extend.finished import Finished
+from vnait.pretrained.extend.hidden import Hidden, Ids, hidden
 from vnait.pretrained.extend.lengthening import lengthen, shorten, site_of, source_of
 from vnait.pretrained.extend.perplexity import Losses, Perplexities
 from vnait.pretrained.extend.scoring import bm25, costs
+from vnait.pretrained.extend.tasks import GENERATED, Result, Task, check_tasks
 from vnait.pretrained.extend.variants import (
     CAUSAL,
     DECODER_VARIANTS,
@@ -37,6 +41,7 @@ from vnait.shared.randomness import evaluating, preserved_generators
 
 TARGETS = 512  # tokens at the end of each text that are measured
 BLOCKS = 8  # of them, whose losses are nearly independent
+PERPLEXITY = "perplexity"
 WINDOWS = 8  # of the limit, among which `bm25` chooses
 HEADS = ("ForCausalLM", "LMHeadModel")  # ends of the names of transformers' language models
 Callback = Callable[[int, int, str], None]
@@ -106,39 +111,56 @@ class LanguageModel:
             else:
                 shorten(self.model)
 
-    def losses(self, variant: str, texts: Sequence[NDArray[np.int64]]) -> NDArray[np.float64]:
+    def losses(self, variant: str, texts: Sequence[Ids]) -> NDArray[np.float64]:
         """Mean losses (in nats) of the blocks of each text's last tokens, (texts * BLOCKS,)."""
         with self.reading(variant):
             return np.concatenate([self._of_blocks(self._read(variant, text)) for text in texts])
 
-    def _read(self, variant: str, text: NDArray[np.int64]) -> NDArray[np.int64]:
-        """What is read of a text."""
+    def finds(self, variant: str, texts: Sequence[Hidden]) -> NDArray[np.bool_]:
+        """Per text, whether each token of the answer is the likeliest one."""
+        with self.reading(variant):
+            return np.array([self._answers(variant, text) for text in texts])
+
+    def _answers(self, variant: str, text: Hidden) -> bool:
+        query = text.ids[-text.opening - text.answer : -text.answer]
+        read = self._read(variant, text.ids, query)
+        return bool((self._logits(read, text.answer).argmax(-1).cpu().numpy() == read[-text.answer :]).all())
+
+    def _read(self, variant: str, text: Ids, query: Ids | None = None) -> Ids:
+        """What is read of a text; `query`: what `bm25` looks for."""
         if variant == LAST:
             return text[-self.limit :]
-        return self._retrieved(text) if variant == WORDS else text
+        return self._retrieved(text, query) if variant == WORDS else text
 
-    def _retrieved(self, text: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The last half of the limit, after windows from before it, which the words in front of the measured
-        tokens find.
+    def _retrieved(self, text: Ids, query: Ids | None) -> Ids:
+        """The last half of the limit, after windows from before it, which the query's words find: by default
+        those in front of the measured tokens.
         """
         width = self.limit // WINDOWS
         rest, end = text[: -self.limit // 2], text[-self.limit // 2 :]
         windows = [rest[start : start + width] for start in range(len(rest) % width, len(rest), width)]
-        query = end[: len(end) - self.targets][-width:]
+        if query is None:
+            query = end[: len(end) - self.targets][-width:]
         words = self.tokenizer.batch_decode([query if len(query) else rest[-width:], *windows])
         scores = bm25(words[:1], words[1:])[0]
         best = np.sort(np.argsort(-scores, kind="stable")[: (self.limit - len(end)) // width])
         return np.concatenate([*(windows[place] for place in best), end])
 
-    def _of_blocks(self, text: NDArray[np.int64]) -> NDArray[np.float64]:
-        ids = torch.tensor(text, device=self.model.device)[None]
-        takes = inspect.signature(self.model.forward).parameters
-        less = {"logits_to_keep": self.targets + 1} if "logits_to_keep" in takes else {}
-        with evaluating(self.model):
-            logits = self.model(input_ids=ids, use_cache=False, **less).logits[0, -self.targets - 1 : -1]
-        each = torch.nn.functional.cross_entropy(logits.float(), ids[0, -self.targets :], reduction="none")
+    def _of_blocks(self, text: Ids) -> NDArray[np.float64]:
+        logits = self._logits(text, self.targets)
+        ids = torch.tensor(text[-self.targets :], device=logits.device)
+        each = torch.nn.functional.cross_entropy(logits.float(), ids, reduction="none")
         blocks: NDArray[np.float64] = each.reshape(BLOCKS, -1).mean(-1).double().cpu().numpy()
         return blocks
+
+    def _logits(self, text: Ids, count: int) -> Float[Tensor, "count V"]:
+        """From which the last tokens are predicted."""
+        ids = torch.tensor(text, device=self.model.device)[None]
+        takes = inspect.signature(self.model.forward).parameters
+        less = {"logits_to_keep": count + 1} if "logits_to_keep" in takes else {}
+        with evaluating(self.model):
+            logits: Tensor = self.model(input_ids=ids, use_cache=False, **less).logits[0, -count - 1 : -1]
+        return logits
 
     def save(self, variant: str, folder: Path) -> None:
         """Write the model as it reads by this variant."""
@@ -153,6 +175,7 @@ def extend_decoder(
     to: int,
     limit: int | None = None,
     variants: Sequence[str] = (),
+    tasks: Sequence[str] = tuple(GENERATED),
     lengths: Sequence[int] = (),
     texts: int = 4,
     documents: Sequence[str] = (),
@@ -162,6 +185,7 @@ def extend_decoder(
     callback: Callback | None = None,
 ) -> Perplexities:
     """`vnait.extend` of a language model; arguments as there."""
+    check_tasks(tasks)
     _check_names([*variants, *([save] if save else [])], save)
     if out is not None:
         check_replaceable(out, (), "an extended model")
@@ -177,7 +201,7 @@ def extend_decoder(
         read = _texts(language_model, documents, to, texts)
         counts = _lengths(lengths, language_model, to)
         finished = Finished(None if results is None else Path(results))
-        report = _measured(language_model, names, counts, read, finished, callback)
+        report = Measuring(language_model, names, counts, finished, callback).report(read, tasks, texts)
         return report if out is None else _saved(report, language_model, Path(out), save)
 
 
@@ -204,9 +228,7 @@ def _lengths(lengths: Sequence[int], language_model: LanguageModel, to: int) -> 
     return chosen
 
 
-def _texts(
-    language_model: LanguageModel, documents: Sequence[str], to: int, count: int
-) -> list[NDArray[np.int64]]:
+def _texts(language_model: LanguageModel, documents: Sequence[str], to: int, count: int) -> list[Ids]:
     """Texts of `to` tokens, spread over the documents, or over the news of gensim's package."""
     if not documents:
         from gensim.test.utils import datapath
@@ -222,46 +244,87 @@ def _texts(
     return [ids[end - to : end] for end in np.linspace(to, len(ids), count).astype(int)]
 
 
-def _measured(
-    language_model: LanguageModel,
-    variants: Sequence[str],
-    lengths: Sequence[int],
-    texts: Sequence[NDArray[np.int64]],
-    finished: Finished,
-    callback: Callback | None,
-) -> Perplexities:
-    """Every variant at every length; one that fails is left out with its reason."""
-    facts = [fingerprint(language_model.name), language_model.limit, [text.tolist() for text in texts]]
-    left_out: dict[str, str] = {}
-    rows: list[Losses] = []
-    within = [length for length in lengths if length <= language_model.limit]
-    work = [(LAST, length) for length in within]  # which all variants read alike
-    work += [(name, length) for length in lengths if length not in within for name in variants]
-    for number, (variant, length) in enumerate(work):
-        if callback is not None:
-            callback(number, len(work), f"{variant}, {length:,} tokens")
-        if variant in left_out:
-            continue
-        key = key_of(*facts, variant, length)
-        if key not in finished.rows:
+@dataclass(frozen=True)
+class Measuring:
+    """Every variant at every length; one that fails is left out with its reason. Texts within the limit are
+    read by `last` alone, since all variants read them alike.
+    """
+
+    language_model: LanguageModel
+    variants: Sequence[str]
+    lengths: Sequence[int]
+    finished: Finished
+    callback: Callback | None
+    left_out: dict[str, str] = field(default_factory=dict)
+
+    def report(self, texts: Sequence[Ids], tasks: Sequence[str], count: int) -> Perplexities:
+        """Of the perplexity of texts, and of generated tasks with this many texts per length."""
+        model = self.language_model
+        made = {(name, length): self._made(name, length, count) for name in tasks for length in self.lengths}
+        work = [
+            (name, length, variant)
+            for name in (PERPLEXITY, *tasks)
+            for length in self.lengths
+            if name == PERPLEXITY or made[name, length]
+            for variant in ((LAST,) if length <= model.limit else self.variants)
+        ]
+        rows: list[Losses] = []
+        results: list[Result] = []
+        for number, (name, length, variant) in enumerate(work):
+            if self.callback is not None:
+                self.callback(number, len(work), f"{name}, {variant}, {length:,} tokens")
+            if name == PERPLEXITY:
+                rows += self._losses(variant, [text[-length:] for text in texts])
+            else:
+                results += self._found(variant, *made[name, length])
+        return Perplexities(
+            model=model.name,
+            limit=model.limit,
+            targets=model.targets,
+            texts=len(texts),
+            rows=tuple(rows),
+            results=tuple(results),
+            left_out=self.left_out,
+        )
+
+    def _losses(self, variant: str, texts: Sequence[Ids]) -> Iterator[Losses]:
+        row = self._row(variant, texts, lambda: self.language_model.losses(variant, texts))
+        if row is not None:
+            yield Losses(variant, len(texts[0]), tuple(row["values"]), row["seconds"], row["memory"])
+
+    def _found(self, variant: str, task: Task, texts: Sequence[Hidden]) -> Iterator[Result]:
+        ids = [text.ids for text in texts]
+        row = self._row(variant, ids, lambda: self.language_model.finds(variant, texts))
+        if row is not None:
+            right = np.array(row["values"], dtype=bool)
+            costs_of = {"seconds": row["seconds"], "memory": row["memory"]}
+            yield Result(variant=variant, task=task, right=right, **costs_of)
+
+    def _made(self, name: str, length: int, count: int) -> tuple[Task, list[Hidden]] | tuple[()]:
+        """The texts of a task; nothing if they are too short for it, which is noted."""
+        try:
+            return hidden(name, self.language_model.tokenizer, length, count)
+        except InputError as error:
+            self.left_out[f"{name}, {length:,} tokens"] = str(error)
+            return ()
+
+    def _row(
+        self, variant: str, texts: Sequence[Ids], measure: Callable[[], NDArray[Any]]
+    ) -> dict[str, Any] | None:
+        """A result, from an earlier run if there is one; None if the variant is left out."""
+        model = self.language_model
+        key = key_of(fingerprint(model.name), model.limit, [text.tolist() for text in texts], variant)
+        if variant in self.left_out:
+            return None
+        if key not in self.finished.rows:
             try:
-                ends = [text[-length:] for text in texts]
-                losses, seconds, memory = costs(lambda: language_model.losses(variant, ends))  # noqa: B023
+                values, seconds, memory = costs(measure)
             except (InputError, RuntimeError, MemoryError) as error:
-                left_out[variant] = first_line(error)
-                continue
-            facts_of_row = {"losses": losses.tolist(), "seconds": seconds / len(texts), "memory": memory}
-            finished.add(key, variant=variant, length=length, **facts_of_row)
-        row = finished.rows[key]
-        rows.append(Losses(variant, length, tuple(row["losses"]), row["seconds"], row["memory"]))
-    return Perplexities(
-        model=language_model.name,
-        limit=language_model.limit,
-        targets=language_model.targets,
-        texts=len(texts),
-        rows=tuple(rows),
-        left_out=left_out,
-    )
+                self.left_out[variant] = first_line(error)
+                return None
+            facts = {"values": values.tolist(), "seconds": seconds / len(texts), "memory": memory}
+            self.finished.add(key, variant=variant, length=len(texts[0]), **facts)
+        return self.finished.rows[key]
 
 
 def _saved(report: Perplexities, language_model: LanguageModel, out: Path, save: str | None) -> Perplexities:

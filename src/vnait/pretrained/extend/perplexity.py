@@ -7,6 +7,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from vnait.pretrained.extend.shares import by_length, share_rows, share_tables
+from vnait.pretrained.extend.tasks import Result
 from vnait.pretrained.extend.variants import DECODER_VARIANTS, FREE_OF_DECODERS
 from vnait.pretrained.extend.written import Advice, drawn, reasons
 from vnait.shared.errors import InputError
@@ -30,7 +32,8 @@ class Perplexities:
     model       folder or file
     limit       tokens that the model reads as it is
     targets     tokens at the end of each text that are measured
-    left_out    per variant that could not be measured, the reason
+    left_out    per variant that could not be measured, or task at a length, the reason
+    results     what was found of passages hidden in generated texts
     saved       the folder that was asked for, and the variant in it; None if the model stays as it is
     """
 
@@ -40,6 +43,7 @@ class Perplexities:
     texts: int
     rows: tuple[Losses, ...]
     left_out: dict[str, str]
+    results: tuple[Result, ...] = ()
     saved: tuple[str, str | None] | None = None
 
     @property
@@ -103,6 +107,14 @@ class Perplexities:
             folder, name = self.saved
             written = f"{folder} has the model with {name}." if name else None
             lines.append(written or f"{folder} was not written, since the model stays as it is.")
+        if past := [share for share in by_length(self.results) if (share.length or 0) > self.limit]:
+            right = {name: [share for share in past if share.variant == name] for name in DECODER_VARIANTS}
+            counts = {name: sum(share.right for share in some) for name, some in right.items() if some}
+            best = max(counts, key=counts.__getitem__)
+            texts = sum(share.texts for share in right[best])
+            lines.append(
+                f"Of passages hidden in texts past the limit, {best} finds most: {counts[best]} of {texts}."
+            )
         return " ".join(lines)
 
     def text(self) -> str:
@@ -125,6 +137,7 @@ class Perplexities:
                 {name: list(map(_cost, row)) for name, row in table.items()},
             ),
         ]
+        parts += share_tables(self.results, self.limit, tuple(DECODER_VARIANTS))
         if self.left_out:
             parts.append(reasons(self.left_out))
         return "\n\n".join(parts)
@@ -148,6 +161,7 @@ class Perplexities:
             "targets": self.targets,
             "texts": self.texts,
             "rows": rows,
+            "found": share_rows(self.results, self.limit),
             "left_out": self.left_out,
             "recommended": self.advice.variant,
             "reason": self.advice.reason,

@@ -2,33 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
+from vnait.pretrained.extend.shares import Share, by_depth, by_length, share_rows, share_tables
 from vnait.pretrained.extend.tasks import Result
 from vnait.pretrained.extend.variants import FREE, SUREST, VARIANTS, WORDS
 from vnait.pretrained.extend.written import Advice, drawn, reasons
-from vnait.shared.statistics import Interval, interval, proportion
-
-DEPTHS = 5  # parts of a document
-
-
-class Share(NamedTuple):
-    """Of the documents of a task that one variant read, up to `length` tokens or in a part of the depths."""
-
-    task: str
-    variant: str
-    length: int | None
-    depth: tuple[float, float] | None
-    right: int
-    texts: int
-
-    @property
-    def interval(self) -> Interval:
-        return proportion(self.right, self.texts)
+from vnait.shared.statistics import interval
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,25 +48,11 @@ class Report:
 
     def by_length(self) -> list[Share]:
         """Shares per task, variant and length."""
-        groups: dict[tuple[str, str, int], list[bool]] = {}
-        for result in self.results:
-            for length, right in zip(result.task.lengths, result.right, strict=True):
-                groups.setdefault((result.task.name, result.variant, length), []).append(bool(right))
-        return [Share(*key, None, sum(right), len(right)) for key, right in sorted(groups.items())]
+        return by_length(self.results)
 
     def by_depth(self) -> list[Share]:
         """Shares per task, variant and part of the depths, of documents past the limit."""
-        groups: dict[tuple[str, str, int], list[bool]] = {}
-        for result in self.results:
-            task = result.task
-            for length, depth, right in zip(task.lengths, task.depths, result.right, strict=False):
-                if length > self.limit:
-                    part = min(int(depth * DEPTHS), DEPTHS - 1)
-                    groups.setdefault((task.name, result.variant, part), []).append(bool(right))
-        return [
-            Share(task, variant, None, (part / DEPTHS, (part + 1) / DEPTHS), sum(right), len(right))
-            for (task, variant, part), right in sorted(groups.items())
-        ]
+        return by_depth(self.results, self.limit)
 
     def costs(self) -> list[dict[str, Any]]:
         """Milliseconds per document and most MiB, per task, variant and length of its longest document."""
@@ -157,21 +127,7 @@ class Report:
 
     def text(self) -> str:
         """The summary, and a table each by length, by depth, and of costs."""
-        parts = [self.summary()]
-        for task in self.tasks:
-            shares = [share for share in self.by_length() if share.task == task]
-            heads = [f"{length:,}" for length in sorted({share.length or 0 for share in shares})]
-            table = self._table(shares, lambda share: share.length)
-            parts.append(drawn(f"{task}, right of texts up to so many tokens (%)", heads, table))
-            shares = [share for share in self.by_depth() if share.task == task]
-            if shares:
-                heads = [
-                    f"{100 * low:.0f}-{100 * high:.0f} %"
-                    for low, high in sorted({share.depth or (0.0, 1.0) for share in shares})
-                ]
-                table = self._table(shares, lambda share: share.depth)
-                parts.append(drawn(f"{task}, by depth in texts past {self.limit} tokens (%)", heads, table))
-        parts.append(self._cost_table())
+        parts = [self.summary(), *share_tables(self.results, self.limit, self.variants), self._cost_table()]
         changes = [
             f"{variant} {'same bits' if not change else f'{change:.1g}'}"
             for variant, change in self.within.items()
@@ -184,16 +140,11 @@ class Report:
 
     def document(self) -> dict[str, Any]:
         """The same as one JSON document."""
-        rows = []
-        for share in (*self.by_length(), *self.by_depth()):
-            mean, low, high = share.interval
-            facts = {name: value for name, value in share._asdict().items() if value is not None}
-            rows.append({**facts, "share": mean, "low": low, "high": high})
         return {
             "model": self.model,
             "limit": self.limit,
             "to": self.to,
-            "rows": rows,
+            "rows": share_rows(self.results, self.limit),
             "costs": self.costs(),
             "within_limit": self.within,
             "left_out": self.left_out,
@@ -211,13 +162,6 @@ class Report:
             if result.variant == variant
         ]
         return np.concatenate(parts).astype(np.float64)
-
-    def _table(self, shares: Sequence[Share], column: Callable[[Share], Any]) -> dict[str, list[str]]:
-        columns = sorted({column(share) for share in shares})
-        cells = {
-            (share.variant, column(share)): share.interval.times(100).written("{:.0f}") for share in shares
-        }
-        return {variant: [cells.get((variant, key), "") for key in columns] for variant in self.variants}
 
     def _cost_table(self) -> str:
         lengths = sorted({row["length"] for row in self.costs()})

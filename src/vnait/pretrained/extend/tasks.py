@@ -67,6 +67,7 @@ class Task:
     queries    one per document, which is to be found by it; () for labels
     labels     one per document; () for queries
     depths     where in its document the passage begins, from 0 to 1; () if it is not known
+    passages   what is hidden in each document; () if that is not known
     """
 
     name: str
@@ -75,6 +76,7 @@ class Task:
     queries: tuple[str, ...] = ()
     labels: tuple[str, ...] = ()
     depths: tuple[float, ...] = ()
+    passages: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -126,6 +128,14 @@ def needle(tokenizer: Any, length: int, count: int) -> Task:
 GENERATED = {"passkey": passkey, "needle": needle}
 
 
+def check_tasks(names: Sequence[str]) -> None:
+    """`InputError` for a name that is not one of `GENERATED`."""
+    if unknown := next((name for name in names if name not in GENERATED), None):
+        raise InputError(
+            f"there is no task {unknown}; take {' or '.join(GENERATED)}, or documents of your own."
+        )
+
+
 def _planted(
     name: str,
     tokenizer: Any,
@@ -138,7 +148,7 @@ def _planted(
     """Each passage among other words, up to `length` tokens, at depths that are spread evenly."""
     depths = [(number + 0.5) / len(passages) for number in range(len(passages))]
     chosen.shuffle(depths)
-    costs = _tokens(tokenizer, words)
+    costs = _tokens(tokenizer, [f" {word}" for word in words])  # as in a text
     special = tokenizer.num_special_tokens_to_add()
     texts = []
     for passage, depth, size in zip(passages, depths, _tokens(tokenizer, passages), strict=True):
@@ -160,6 +170,7 @@ def _planted(
         texts=tuple(texts),
         queries=tuple(queries),
         depths=tuple(depths),
+        passages=tuple(passages),
     )
 
 
