@@ -13,6 +13,7 @@ def gradient_shares(model: nn.Module) -> dict[str, float]:
     Call it after `loss.backward()`, before gradients are clipped or set to zero. A part that fills the norm
     takes it from the others where the norm is clipped: their steps then depend on this part's noise.
 
+    >>> import torch
     >>> from vnait.model import VnaitConfig, VnaitForSequenceClassification
     >>> model = VnaitForSequenceClassification(VnaitConfig(vocab_size=9, hidden_size=16, method="vnait"))
     >>> gradient_shares(model)

@@ -338,6 +338,7 @@ def share_of(skill: float, strange: float) -> float:
 def rms(logits: Tensor) -> float:
     """The root mean square of logits (texts, C) around each row's mean.
 
+    >>> import torch
     >>> rms(torch.tensor([[1.0, 3.0]]))
     1.0
     """
