@@ -308,7 +308,8 @@ def _calls(plan: Plan, cells: list[Cell], workers: dict[str, Any], keep: Path | 
     from joblib import delayed
 
     keys = list(dict.fromkeys(map(plan.vocabulary_key, cells)))
-    words = dict(in_workers((delayed(_vocabulary)(plan, key) for key in keys), **workers))
+    learning = (delayed(_vocabulary)(plan, key) for key in keys)
+    words = dict(in_workers(learning, **workers, later=len(cells)))
     for method in set(plan.methods) & set(METHODS):
         # A method that can't have vectors of this width raises before anything trains.
         run = replace(plan.run, method=method)

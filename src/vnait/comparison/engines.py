@@ -4,51 +4,68 @@ from __future__ import annotations
 
 import logging
 import os
+import threading
 import time
 import warnings
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from concurrent.futures import as_completed
+from contextlib import closing, suppress
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from vnait.shared.errors import InputError, extra
 from vnait.shared.processes import end_with
+
+if TYPE_CHECKING:
+    from joblib.externals.loky.process_executor import ProcessPoolExecutor
 
 logger = logging.getLogger("vnait")
 
 Call = tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]  # of joblib's `delayed`
 Calls = Mapping[int, Call]
+Results = Generator[tuple[int, Any], None, None]
 ROUNDS = 3  # tries after which no cell was done and workers died
 SLURM = Path("runs/slurm")  # the files of jobs, which the nodes must see
 QUEUED = 100  # jobs of Slurm at a time, unless --jobs has a number: each has a copy of its data in SLURM
 DAY = 24 * 60  # minutes that a job may take, unless SBATCH_TIMELIMIT has a number
+IDLE = 300  # seconds after which a worker process without a call ends
+THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 POLL_SECONDS = 0.5  # seconds between two looks at the jobs
 
 
 def in_workers(
-    calls: Iterable[Call], *, jobs: int | None = None, cores: int = 1, backend: str = "local"
+    calls: Iterable[Call],
+    *,
+    jobs: int | None = None,
+    cores: int = 1,
+    backend: str = "local",
+    later: int = 0,
 ) -> Iterator[Any]:
     """The results of joblib's delayed calls as they arrive. What a dead worker had is called again.
 
     jobs      calls at a time; None: as many as there are cores for
     cores     of each call
     backend   a name in `ENGINES`
+    later     how many calls will follow, for which there are workers from the beginning
 
     An InputError of a call is raised here. InputError if no more cells come to an end since workers die.
     """
     if backend not in ENGINES:
         raise InputError(f"backend {backend!r} is not known; give one of {', '.join(ENGINES)}.")
-    return _rounds(dict(enumerate(calls)), partial(ENGINES[backend], jobs=jobs, cores=cores))
+    left = dict(enumerate(calls))
+    if backend == "local":
+        jobs = min(jobs or max(1, (os.cpu_count() or 1) // cores), max(len(left), later))
+    return _rounds(left, partial(ENGINES[backend], jobs=jobs, cores=cores))
 
 
-def _rounds(left: dict[int, Call], engine: Callable[[Calls], Iterator[tuple[int, Any]]]) -> Iterator[Any]:
+def _rounds(left: dict[int, Call], engine: Callable[[Calls], Results]) -> Iterator[Any]:
     fruitless = 0
     while left:
         before = len(left)
-        with _ended(engine(left.copy())) as results:
+        with closing(engine(left.copy())) as results:
             for index, result in results:
                 if isinstance(result, InputError):
                     raise result
@@ -64,17 +81,6 @@ def _rounds(left: dict[int, Call], engine: Callable[[Calls], Iterator[tuple[int,
             logger.warning("workers died; %d cells run again", len(left))
 
 
-@contextmanager
-def _ended(results: Iterator[Any]) -> Iterator[Iterator[Any]]:
-    """Close the generator at the end, without joblib's warning that the cells which wait are cancelled."""
-    try:
-        yield results
-    finally:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", UserWarning)
-            results.close()  # type: ignore[attr-defined]
-
-
 def _call(
     index: int, home: str, function: Callable[..., Any], *arguments: Any, **options: Any
 ) -> tuple[int, Any]:
@@ -87,31 +93,71 @@ def _call(
         return index, error
 
 
-def _local(calls: Calls, jobs: int | None, cores: int) -> Iterator[tuple[int, Any]]:
-    """By joblib. A dead worker ends them all, so that the cells of the others are lost too."""
-    from joblib import Parallel, delayed
-    from joblib.externals.loky.process_executor import TerminatedWorkerError
+class _Workers(threading.local):
+    """The worker processes of each thread that compares, which its next calls use again.
 
-    # joblib replaces a worker that grew by 300 MB, as one with a pretrained model does, or that was idle for
-    # five minutes, and loses nothing. Its thread warns; where warnings are errors, that thread ends.
+    Not those of `joblib.Parallel`, which all threads of a process share: two threads that want different
+    numbers of them wait for each other forever, and an error in one ends the calls of the other.
+    """
+
+    executor: ProcessPoolExecutor | None = None
+    kind: tuple[int, ...] = ()
+
+    def of(self, count: int, cores: int) -> ProcessPoolExecutor:
+        """So many workers, each with threads for so many cores."""
+        from joblib.externals.loky.process_executor import ProcessPoolExecutor
+
+        kind = (os.getpid(), count, cores)  # a fork can't use the workers of its parent
+        if self.executor is None or self.kind != kind:
+            self.end()
+            self.kind = kind
+            self.executor = ProcessPoolExecutor(
+                count,
+                timeout=IDLE,
+                initializer=end_with,
+                initargs=(os.getpid(),),
+                env={name: os.environ.get(name, str(cores)) for name in THREADS},
+            )
+        return self.executor
+
+    def end(self) -> None:
+        """End the workers, and what they compute."""
+        if self.executor is not None and self.kind[0] == os.getpid():
+            self.executor.shutdown(kill_workers=True)
+        self.executor = None
+
+
+_workers = _Workers()
+
+
+def _local(calls: Calls, jobs: int | None, cores: int) -> Results:
+    """In processes here. A dead worker ends them all, so that the cells of the others are lost too."""
+    from joblib.externals.loky.process_executor import BrokenProcessPool
+
+    parts = [(index, os.getcwd(), call) for index, call in calls.items()]
+    if jobs == 1 or len(calls) == 1:
+        for index, home, (function, arguments, options) in parts:
+            yield _call(index, home, function, *arguments, **options)
+        return
+    # A worker is replaced if it grew by 300 MB, as one with a pretrained model does, or was idle; nothing is
+    # lost. The executor's thread warns; where warnings are errors, that thread ends.
     warnings.filterwarnings("ignore", "A worker stopped while some jobs", UserWarning)
-    workers = min(jobs or max(1, (os.cpu_count() or 1) // cores), len(calls))
-    # No memory mapping: the arguments are small, and a mapped array is read-only.
-    run = Parallel(
-        n_jobs=workers,
-        backend="loky" if workers > 1 else "sequential",
-        max_nbytes=None,
-        **({"initializer": end_with, "initargs": (os.getpid(),)} if workers > 1 else {}),
-        return_as="generator_unordered",
-    )
-    with suppress(TerminatedWorkerError):
-        yield from run(
-            delayed(_call)(index, os.getcwd(), function, *arguments, **options)
-            for index, (function, arguments, options) in calls.items()
-        )
+    futures, whole = [], False
+    try:
+        with suppress(BrokenProcessPool):
+            executor = _workers.of(jobs or len(calls), cores)
+            for index, home, (function, arguments, options) in parts:
+                futures.append(executor.submit(_call, index, home, function, *arguments, **options))
+        for future in as_completed(futures):
+            if not isinstance(future.exception(), BrokenProcessPool):
+                yield future.result()
+        whole = len(futures) == len(calls) and not any(future.exception() for future in futures)
+    finally:  # also after an error, or where the caller stops
+        if not whole:
+            _workers.end()
 
 
-def _ray(calls: Calls, jobs: int | None, cores: int) -> Iterator[tuple[int, Any]]:
+def _ray(calls: Calls, jobs: int | None, cores: int) -> Results:
     """On the cluster of RAY_ADDRESS, or on that of this machine. Arguments that calls share are sent once a
     node.
     """
@@ -144,7 +190,7 @@ def _ray(calls: Calls, jobs: int | None, cores: int) -> Iterator[tuple[int, Any]
             ray.cancel(pending)
 
 
-def _slurm(calls: Calls, jobs: int | None, cores: int) -> Iterator[tuple[int, Any]]:
+def _slurm(calls: Calls, jobs: int | None, cores: int) -> Results:
     """As an array of jobs, by submitit; in processes of this machine if it has no Slurm."""
     with extra("slurm"):
         from submitit import AutoExecutor
@@ -189,4 +235,4 @@ def _forget(job: Any) -> None:
         file.unlink(missing_ok=True)
 
 
-ENGINES: dict[str, Callable[..., Iterator[tuple[int, Any]]]] = {"local": _local, "ray": _ray, "slurm": _slurm}
+ENGINES: dict[str, Callable[..., Results]] = {"local": _local, "ray": _ray, "slurm": _slurm}
