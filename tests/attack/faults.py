@@ -23,6 +23,7 @@ from vnait.data import vocabulary as vocabulary
 from vnait.results import record
 from vnait.shared.errors import InputError
 from vnait.train import fitting as train
+from vnait.train.baselines import BASELINES
 from vnait.train.loop import Loop
 from vnait.train.predict import load
 from vnait.train.run import Run
@@ -99,13 +100,13 @@ def outcome_of_training(folder: Path) -> Any:
     return {name: weights[name].numpy().tobytes() for name in sorted(weights)}
 
 
-def outcome_of_comparison(folder: Path) -> Any:
+def outcome_of_comparison(folder: Path, seeds: int = SEEDS) -> Any:
     timed = ("ms_per_text",)
     found = record.read(folder / "out" / "records.jsonl")
     cells = {
         one.key: {name: value for name, value in one.metrics.items() if name not in timed} for one in found
     }
-    assert len(cells) == len(found) == 3 * SEEDS
+    assert len(cells) == len(found) == (1 + len(BASELINES)) * seeds
     assert load(folder / "out" / "model").classes == ["bad", "good"]
     return cells
 

@@ -1,6 +1,6 @@
 """Seeded mutations of files, and the readers that must answer each with a result or one sentence.
 
-python tests/attack/mutations.py 60000   # prints a table: file, tried, read, refused, failed
+python tests/attack/mutations.py 60000 7   # inputs, seed; prints a table: file, tried, read, refused, failed
 """
 
 from __future__ import annotations
@@ -540,7 +540,7 @@ def copy(whole: Path, room: str) -> Path:
     return folder
 
 
-def main(total: int) -> int:
+def main(total: int = 60_000, seed: int = 0) -> int:
     """Attack every target by its weight; the exit code is 1 if anything failed."""
     warnings.simplefilter("ignore")
     import logging
@@ -555,7 +555,7 @@ def main(total: int) -> int:
     print(f"{'file':38} {'tried':>7} {'read':>7} {'refused':>8} {'failed':>7}")
     sums = [0, 0, 0, 0]
     for target in targets:
-        tally = attack(target, math.ceil(each * target.weight))
+        tally = attack(target, math.ceil(each * target.weight), seed)
         row = [tally.tried, tally.read, tally.refused, len(tally.failures)]
         sums = [one + other for one, other in zip(sums, row, strict=True)]
         print(f"{target.name:38} {row[0]:7,} {row[1]:7,} {row[2]:8,} {row[3]:7,}", flush=True)
@@ -566,4 +566,4 @@ def main(total: int) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(int(sys.argv[1]) if sys.argv[1:] else 60_000))
+    sys.exit(main(*map(int, sys.argv[1:])))
