@@ -198,6 +198,8 @@ def test_class_weights_reach_the_model(method, steps, home, document, vnait):
     assert run["class_weight"] == {"neg": 2, "pos": 0.5}
     code, _, err = vnait(*command, "--class-weight", "neg=two", "--quiet")
     assert code == 2 and "--class-weight neg=two: 'neg=two' is not a label, = and a number" in err
+    code, _, err = vnait(*command, "--class-weight", "neg=2,pos", "--quiet")
+    assert code == 2 and "'pos' is not a label, = and a number" in err
 
 
 def test_a_saved_model_is_trained_further(home, document, vnait):

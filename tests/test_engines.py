@@ -9,6 +9,7 @@ import sys
 import time
 import warnings
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import psutil
@@ -123,6 +124,31 @@ def test_workers_that_grow_are_replaced_in_silence():
     with warnings.catch_warnings(record=True) as said:
         assert sorted(in_workers(calls_of(grow, count=4), jobs=2)) == list(range(4))
     assert not said
+
+
+@pytest.mark.timeout(120)  # with workers that all threads share, two wait for each other
+def test_threads_with_other_numbers_of_workers_end_with_their_own_results(tmp_path):
+    def slow(number: int) -> int:
+        time.sleep(0.05)
+        return number
+
+    def refuse(number: int) -> None:
+        raise InputError(f"number {number} is refused.")
+
+    with ThreadPoolExecutor(3) as threads:
+        two, three = (
+            threads.submit(lambda jobs: list(in_workers(calls_of(slow, count=12), jobs=jobs)), jobs)
+            for jobs in (2, 3)
+        )
+        wrong = threads.submit(lambda: list(in_workers(calls_of(refuse), jobs=2)))
+        assert sorted(two.result()) == sorted(three.result()) == list(range(12))
+        with pytest.raises(InputError, match="is refused"):
+            wrong.result()
+
+
+def test_workers_serve_again_in_their_thread():
+    pids = {jobs: set(in_workers([delayed(os.getpid)()] * 9, jobs=2, later=jobs)) for jobs in (2, 5)}
+    assert len(pids[2] | pids[5]) <= 2 and os.getpid() not in pids[2]
 
 
 def test_wrong_input_in_a_worker_is_the_same_sentence_here(backend):

@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from joblib import parallel_config
 from scipy import sparse
 from sklearn import config_context
 from sklearn.base import clone
@@ -321,6 +322,16 @@ def test_in_a_pipeline_under_cross_validation_and_a_grid_search(word_file):
     again = pickle.loads(pickle.dumps(search.best_estimator_))  # numpy's numbers among the parameters
     assert again.steps == search.best_params_["steps"]
     assert np.array_equal(again.predict_proba(X), search.predict_proba(X))
+
+
+@pytest.mark.parametrize("backend", ["threading", pytest.param("loky", marks=pytest.mark.long)])
+def test_a_grid_search_beside_itself_is_as_one_after_the_other(backend):
+    search = GridSearchCV(quick(random_state=3), {"steps": [2, 4], "method": ["vnait", "tfidf"]}, cv=2)
+    alone = clone(search).fit(X, Y)
+    with parallel_config(backend, n_jobs=2):
+        beside = clone(search).fit(X, Y)
+    assert np.array_equal(beside.cv_results_["mean_test_score"], alone.cv_results_["mean_test_score"])
+    assert np.array_equal(beside.predict_proba(X), alone.predict_proba(X))
 
 
 def test_a_grid_search_chooses_the_penalties(word_file):

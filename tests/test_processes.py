@@ -1,12 +1,13 @@
 """What threads and processes share: random numbers, the number of threads, PyTorch's defaults, forks."""
 
 import logging
+import multiprocessing
 import random
 import subprocess
 import sys
 import threading
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 
 import numpy as np
@@ -50,9 +51,8 @@ class Foreign(nn.Module):
         return self.drop(at + torch.rand_like(at)) if self.training else at
 
 
-@pytest.fixture
-def foreign():
-    """The name of a method whose coordinate is `Foreign`."""
+def know_foreign() -> None:
+    """Give the method "foreign" the coordinate `Foreign`."""
 
     def make(size):
         method = METHODS["sinusoidal"].make(size)
@@ -60,6 +60,12 @@ def foreign():
         return method
 
     METHODS["foreign"] = replace(METHODS["sinusoidal"], make=make)
+
+
+@pytest.fixture
+def foreign():
+    """The name of a method whose coordinate is `Foreign`."""
+    know_foreign()
     yield "foreign"
     del METHODS["foreign"]
 
@@ -133,23 +139,44 @@ def test_every_method_draws_from_the_generator_of_its_training(method):
     assert draws.generators  # of the dropout, at least
 
 
-def interleave(rng, words, expected) -> None:
-    """Some trainings at once, beside other users of the generators; each must be as it is alone."""
+def interleave(rng, words, expected, pools) -> None:
+    """Some trainings at once, in threads and in processes, beside other users of PyTorch; each must be as it
+    is alone.
+    """
     picks = [rng.choice(list(expected)) for _ in range(rng.randint(2, 4))]
 
     def nested(status):
         if status.step == 2:
             assert weights(words, *picks[0]) == expected[picks[0]]
 
-    callbacks = [nested if rng.random() < 0.2 else lambda status: None for _ in picks]
-    work = rng.choice([global_draws, lambda: torch.manual_seed(3), one_step])
-    with beside(work), ThreadPoolExecutor(len(picks)) as pool:
-        futures = [
-            pool.submit(weights, words, *pick, callback=callback)
-            for pick, callback in zip(picks, callbacks, strict=True)
-        ]
+    dtype = rng.choice([torch.float32, torch.float32, torch.float64, torch.bfloat16])
+    works = [global_draws, lambda: torch.manual_seed(3)]
+    # A user's own model would see the float32 of a training beside it.
+    work = rng.choice([*works, one_step] if dtype == torch.float32 else works)
+    with ExitStack() as stack:
+        stack.enter_context(default(dtype=dtype))
+        stack.enter_context(beside(work))
+        in_threads = stack.enter_context(ThreadPoolExecutor(len(picks)))
+        forks = stack.enter_context(pool_of("fork")) if "fork" in START_METHODS else in_threads
+        futures = []
+        for pick in picks:
+            place = rng.choice([in_threads, in_threads, forks, *pools])
+            options = {"callback": nested} if place is in_threads and rng.random() < 0.2 else {}
+            futures.append(place.submit(weights, words, *pick, **options))
         for pick, future in zip(picks, futures, strict=True):
-            assert future.result() == expected[pick], pick
+            assert future.result(120) == expected[pick], pick
+        assert torch.get_default_dtype() == dtype
+
+
+def pool_of(start_method: str) -> ProcessPoolExecutor:
+    context = multiprocessing.get_context(start_method)
+    return ProcessPoolExecutor(1, mp_context=context, initializer=begin)
+
+
+def begin() -> None:
+    """What a process begins with in these tests; a fork has it already."""
+    torch.set_num_threads(1)
+    know_foreign()
 
 
 def one_step() -> None:
@@ -158,16 +185,23 @@ def one_step() -> None:
     model(torch.randn(2, 3)).sum().backward()
 
 
+START_METHODS = multiprocessing.get_all_start_methods()
+
+
+@pytest.mark.filterwarnings("ignore:.*multi-threaded, use of fork:DeprecationWarning")
 @pytest.mark.parametrize("count", [4, pytest.param(200, marks=pytest.mark.long)])
-def test_trainings_in_threads_are_as_one_after_the_other(count, foreign, words):
+def test_trainings_beside_others_are_as_one_after_the_other(count, foreign, words):
     expected = {
         (method, seed): weights(words, method, seed)
         for method in ("vnait", "randomized-rope", "foreign")
         for seed in (0, 1)
     }
     rng = random.Random(0)
-    for _ in range(count):
-        interleave(rng, words, expected)
+    with ExitStack() as stack:
+        new = [name for name in START_METHODS if name != "fork"] if count > 100 else []
+        pools = [stack.enter_context(pool_of(name)) for name in new]
+        for _ in range(count):
+            interleave(rng, words, expected, pools)
     assert not processes._held
 
 
@@ -211,7 +245,7 @@ def test_loading_draws_nothing(words, tmp_path):
 # --- threads ---
 
 
-def test_the_last_of_several_threads_restores_the_limits():
+def test_the_last_of_several_in_threadsrestores_the_limits():
     """Each entered while another was inside; one that saw the other's limit must not restore that."""
     inside, leave = threading.Barrier(2), threading.Event()
     after = []
@@ -262,7 +296,7 @@ def test_a_setting_of_the_process_that_several_change():
     assert values[-1] == "usual"
 
 
-def test_a_logger_that_two_threads_silence_speaks_again():
+def test_a_logger_that_two_in_threadssilence_speaks_again():
     logger = logging.getLogger("vnait.a test")
     first, second = logger_at(logger.name, logging.ERROR), logger_at(logger.name, logging.ERROR)
     first.__enter__(), second.__enter__()

@@ -32,7 +32,7 @@ from vnait.shared.processes import end_with
 SEEDS = 3
 MOMENT = 0.02  # seconds
 PATIENCE = 5  # seconds after which no process may be left
-LONGEST = 120  # seconds that a command may take
+LONGEST = 400  # seconds that a command may take
 HUNG = 124  # the exit status in place of that of a command which took longer
 SIGNALS = (signal.SIGTERM, signal.SIGKILL, signal.SIGINT)
 
@@ -84,9 +84,8 @@ def command(folder: Path, jobs: int, kill: Kill | None = None, start: str = "lok
     def work() -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's "&" lets processes ignore it
         os.chdir(folder.parent)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # that a fork inherits what is open
-            set_start_method(start, force=True)
+        warnings.filterwarnings("ignore", "`fork` start method")
+        set_start_method(start, force=True)
         if kill is not None:
             main = os.getpid()
             engines.end_with = lambda parent: begin(parent, kill, folder)  # type: ignore[assignment]
@@ -170,7 +169,8 @@ class Tally:
         if not (folder / "struck").exists():
             assert code == 0, output.read_text()
             return False
-        self.kills, before = self.kills + 1, self.faults
+        before = self.faults
+        self.kills += 1
         self.hung += code == HUNG
         self.processes += bool(left)
         for process in left:

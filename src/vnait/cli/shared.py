@@ -279,19 +279,32 @@ def listed(names: str) -> tuple[str, ...]:
 
 
 def class_weight_of(written: str | None) -> dict[str, float] | str | None:
-    """The weights in `--class-weight a=2,b=1`; a word alone stays as it is."""
+    """The weights in `--class-weight a=2,b=1`; a word alone stays as it is. A label may have commas.
+
+    >>> class_weight_of("good, but long=2,bad=1")
+    {'good, but long': 2.0, 'bad': 1.0}
+    """
     if written is None or "=" not in written:
         return written
     weights = {}
-    for part in listed(written):
-        name, _, number = part.rpartition("=")
+    label = ""
+    for part in written.split(","):
+        name, equals, number = part.rpartition("=")
+        label += name if equals else f"{part},"
+        if not equals:  # the comma is the label's
+            continue
         try:
-            weights[name.strip()] = float(number)
+            weights[label.strip(" ,")] = float(number)
         except ValueError as error:
-            raise InputError(
-                f"--class-weight {written}: {part!r} is not a label, = and a number, such as spam=2."
-            ) from error
+            raise InputError(_no_weight(written, part)) from error
+        label = ""
+    if rest := label.strip(" ,"):
+        raise InputError(_no_weight(written, rest))
     return weights
+
+
+def _no_weight(written: str, part: str) -> str:
+    return f"--class-weight {written}: {part!r} is not a label, = and a number, such as spam=2."
 
 
 # Of files, which their folders' names leave out.

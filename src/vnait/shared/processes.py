@@ -143,10 +143,12 @@ def usual_torch() -> Iterator[None]:
     import torch
 
     with ExitStack() as stack:
-        if torch.get_default_dtype() != torch.float32:
-            stack.enter_context(
-                held("dtype", torch.get_default_dtype, torch.set_default_dtype, torch.float32)
-            )
+        with _lock:
+            # float32 may be there for as long as another thread is inside.
+            if "dtype" in _held or torch.get_default_dtype() != torch.float32:
+                stack.enter_context(
+                    held("dtype", torch.get_default_dtype, torch.set_default_dtype, torch.float32)
+                )
         if torch.get_default_device().type != "cpu":
             stack.enter_context(torch.device("cpu"))
         stack.enter_context(torch.inference_mode(False))
