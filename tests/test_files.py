@@ -9,6 +9,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import tracemalloc
 import zipfile
 from pathlib import Path
@@ -403,6 +404,14 @@ def test_the_next_command_removes_the_drafts_of_killed_ones(kind, tmp_path):
     with kind(target) as draft:
         put(draft, "whole", kind)
     assert list(tmp_path.iterdir()) == [target]
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no such modes")
+def test_a_draft_whose_process_was_killed_before_it_had_the_lock_is_removed(kind, tmp_path):
+    tempfile.mkdtemp(prefix=".model.", dir=tmp_path)
+    with kind(tmp_path / "model") as draft:
+        put(draft, "whole", kind)
+    assert list(tmp_path.iterdir()) == [tmp_path / "model"]
 
 
 def test_a_draft_that_is_being_written_stays(kind, tmp_path):

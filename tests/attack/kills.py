@@ -175,7 +175,7 @@ class Tally:
         self.processes += bool(left)
         for process in left:
             os.kill(process, signal.SIGKILL)
-        self.tracebacks += "Traceback" in output.read_text() or "Warning" in output.read_text()
+        self.tracebacks += "Traceback" in output.read_text()
         if self.faults > before:
             print(kill, code, output.read_text(), file=sys.stderr, flush=True)
         records = folder / "out" / "records.jsonl"

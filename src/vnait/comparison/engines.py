@@ -9,7 +9,7 @@ import time
 import warnings
 from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
-from concurrent.futures import as_completed
+from concurrent.futures import FIRST_COMPLETED, Future, wait
 from contextlib import closing, suppress
 from functools import partial
 from itertools import islice
@@ -134,26 +134,40 @@ def _local(calls: Calls, jobs: int | None, cores: int) -> Results:
     """In processes here. A dead worker ends them all, so that the cells of the others are lost too."""
     from joblib.externals.loky.process_executor import BrokenProcessPool
 
-    parts = [(index, os.getcwd(), call) for index, call in calls.items()]
     if jobs == 1 or len(calls) == 1:
-        for index, home, (function, arguments, options) in parts:
-            yield _call(index, home, function, *arguments, **options)
+        for index, (function, arguments, options) in calls.items():
+            yield _call(index, os.getcwd(), function, *arguments, **options)
         return
     # A worker is replaced if it grew by 300 MB, as one with a pretrained model does, or was idle; nothing is
     # lost. The executor's thread warns; where warnings are errors, that thread ends.
     warnings.filterwarnings("ignore", "A worker stopped while some jobs", UserWarning)
-    futures, whole = [], False
+    count = jobs or len(calls)
+    executor = _workers.of(count, cores)
+    waiting = iter(calls.items())
+    running = set[Future[Any]]()
+    alive, ended = True, False
     try:
-        with suppress(BrokenProcessPool):
-            executor = _workers.of(jobs or len(calls), cores)
-            for index, home, (function, arguments, options) in parts:
-                futures.append(executor.submit(_call, index, home, function, *arguments, **options))
-        for future in as_completed(futures):
-            if not isinstance(future.exception(), BrokenProcessPool):
-                yield future.result()
-        whole = len(futures) == len(calls) and not any(future.exception() for future in futures)
+        while True:
+            if alive:
+                try:
+                    # No more than the executor sends to its workers: it stumbles over others at its end.
+                    for index, (function, arguments, options) in islice(waiting, 2 * count - len(running)):
+                        running.add(
+                            executor.submit(_call, index, os.getcwd(), function, *arguments, **options)
+                        )
+                except BrokenProcessPool:
+                    alive = False
+            if not running:
+                break
+            done, running = wait(running, return_when=FIRST_COMPLETED)
+            for future in done:
+                if isinstance(future.exception(), BrokenProcessPool):
+                    alive = False
+                else:
+                    yield future.result()
+        ended = alive
     finally:  # also after an error, or where the caller stops
-        if not whole:
+        if not ended:
             _workers.end()
 
 

@@ -6,6 +6,7 @@ import io
 import os
 import platform
 import shutil
+import stat
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -276,6 +277,9 @@ def _clear(target: Path) -> None:
     """
     for room in target.parent.glob(f".{escape(target.name)}.????????"):
         if not (room / LOCK).is_file():
+            with suppress(OSError):
+                if stat.S_IMODE(room.stat().st_mode) == 0o700:  # as `_room` makes it, just before the lock
+                    room.rmdir()  # unless something is in it
             continue
         with suppress(OSError, Timeout), FileLock(room / LOCK, timeout=0):
             if (room / f"{target.name}.old").exists() and not target.exists():
