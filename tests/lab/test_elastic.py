@@ -236,7 +236,8 @@ def test_a_prior_keeps_tokens_counting_with_few_texts() -> None:
     """`muting` pulls levels up to 3/2, the start, and no further; it is 0 for other coordinates."""
     method, words = build("vnait", dim=8), torch.randn(2, 5, 8)
     gate = method.coordinates.coordinates.gate
-    for bias, cost, pull in ((0.0, 0.0, 0.0), (-0.25, 4.0, -4.0 * gate.speed / MASK.shape[1]), (0.5, 0.0, 0.0)):
+    below = -4.0 * gate.speed * len(MASK) / float(MASK.sum())  # the mean over texts of that over tokens
+    for bias, cost, pull in ((0.0, 0.0, 0.0), (-0.25, 4.0, below), (0.5, 0.0, 0.0)):
         nn.init.constant_(gate.weigh.bias, bias)
         loss = method.penalty(method(words, MASK).at, MASK, smooth=1, bound=1, mute=4.0)
         (gradient,) = torch.autograd.grad(loss, gate.weigh.bias)
@@ -248,7 +249,7 @@ def test_a_prior_keeps_tokens_counting_with_few_texts() -> None:
 def test_few_texts_have_a_strong_prior() -> None:
     words = vocabulary_of(["a b", "b c"], tokenization="words")
     few, many = (new_model(words, Run(), ["x", "y"], [2] * count) for count in (4, 400))
-    assert (few.config.muting, many.config.muting) == (16.0, 0.16)
+    assert (few.config.muting, many.config.muting) == (6.0, 0.06)
 
 
 def test_what_stands_between_two_marks_need_not_count() -> None:
