@@ -353,7 +353,6 @@ def test_the_rows_of_all_methods_are_read_off_the_modules() -> None:
         "randomized-rope",
         "spectral",
         "vnait",
-        "vnait-rotary",
         "vnait-uniform",
         "vnait-warp",
         "vnait-context",

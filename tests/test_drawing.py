@@ -88,7 +88,7 @@ def test_a_panel_of_added_vectors_holds_the_methods_own():
     added = output.injection.added[0].double().numpy()
     np.testing.assert_array_equal(image(figure, "added vectors"), added)
     unit = added / np.linalg.norm(added, axis=1, keepdims=True)
-    np.testing.assert_allclose(image(figure, "similarity of positions"), unit @ unit.T, atol=1e-6)
+    np.testing.assert_allclose(image(figure, "similarity of added vectors"), unit @ unit.T, atol=1e-6)
     axes = axes_of(figure, "coordinates (axis 0)")
     np.testing.assert_array_equal(line(axes, "n = 20"), [np.arange(1, 21) / 20, output.at[0, :, 0].numpy()])
     assert {"n = 20", "n = 10", "n = 5", "drawn in training"} <= {one.get_label() for one in axes.lines}
@@ -107,7 +107,7 @@ def test_the_kernel_of_a_turn_is_the_mean_score_of_equal_queries_and_keys():
     key = torch.stack([turn.cos(), turn.sin()]) * (-stretch).exp()
     scores = torch.einsum("cik,cjk->ij", query, key) / turn.shape[1]
     figure = drawing.figure([one])
-    np.testing.assert_allclose(image(figure, "similarity of positions"), scores.numpy(), atol=1e-12)
+    np.testing.assert_allclose(image(figure, "similarity by rotation"), scores.numpy(), atol=1e-12)
     np.testing.assert_array_equal(image(figure, "rotary angles"), output.rotary[0].cos().double().numpy())
     np.testing.assert_array_equal(image(figure, "stretches"), stretch.numpy())
     np.testing.assert_allclose(kernel(Injection(rotary=turn[None])).diagonal().numpy(), 1)
@@ -212,7 +212,7 @@ def test_the_command_writes_the_file_and_lists_what_is_in_it(tmp_path, monkeypat
     assert found["rows"][0]["panels"] == [
         "coordinates",
         "rotary angles",
-        "similarity of positions",
+        "similarity by rotation",
         "decay of the kernel",
     ]
 

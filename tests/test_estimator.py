@@ -522,6 +522,7 @@ def test_explain_shows_what_the_model_reads(learned):
     assert found.method == "vnait" and found.formula == vnait.METHODS["vnait"].formula
     assert found.enters == [
         "joins the semantic vectors in the input layer",
+        "rotates queries and keys",
         "multiplies the attention scores",
     ]
     assert found.parameters == vnait.positions.building.parameters(learned.fitted_.model.model.method)

@@ -124,7 +124,7 @@ def test_chinese_numbers_are_the_models_own(tokens):
 def test_numbers_are_the_models_own_wherever_position_enters(method):
     found = check_against_the_model(fitted(method), ENGLISH)
     slots = {
-        "rotary": method in ("rope", "xpos", "scale-invariant", "grid-rope"),
+        "rotary": method in ("rope", "xpos", "scale-invariant", "vnait-context", "grid-rope"),
         "bias": method in ("alibi", "t5", "cope", "scale-invariant"),
     }
     for name, there in slots.items():
@@ -363,7 +363,7 @@ def test_a_control_is_the_same_training_with_shuffled_labels(trained, capsys, mo
 def test_a_control_of_a_tuned_base_starts_from_the_base(trained, monkeypatch):
     calls = []
     monkeypatch.setattr(control, "fit", lambda *given, **_: calls.append(given))
-    base = Path(__file__).parent / "golden" / "format_7" / "tiny_bert"
+    base = Path(__file__).parent / "golden" / "format_8" / "tiny_bert"
     model, table = predict.load(trained / "model"), text.read(str(trained / "made.csv"))
     settings = {**model.record.run, "base": str(base)}
     control.shuffled(replace(model, record=replace(model.record, run=settings)), table)

@@ -250,8 +250,10 @@ def test_causal_vnait_is_vnait_without_what_follows() -> None:
     assert causal.coordinates.running.middle == 9
     assert [type(part) for part in causal.encoding.features] == [Fourier, Anchors]
     assert causal.encoding.features[1].ends == 1
-    assert [type(part) for part in default.encoding.features] == [Scalar, Fourier, Anchors, Centre]
-    assert default.encoding.features[1].shortest == 12.5
+    spatial, rotation = default.encoding.encodings
+    assert [type(part) for part in spatial.features] == [Scalar, Fourier, Anchors, Centre]
+    assert spatial.features[1].shortest == 12.5
+    assert (rotation.axis, type(rotation.encodings[0])) == ((0,), Rotary)  # S as an angle
     assert causal.scale.sees == "prefix"
 
 
@@ -343,7 +345,7 @@ def test_models_are_stacked_for_vmap(name: str, gradients: bool) -> None:
     with torch.set_grad_enabled(gradients):
         found = torch.vmap(x, randomness="same")(weights, buffers)
         torch.testing.assert_close(found, torch.stack([one(vectors, mask).x for one in (first, second)]))
-        alone = "encoding.direct.weight"  # the other weights are shared
+        (alone,) = (key for key in weights if key.endswith("direct.weight"))  # the other weights are shared
         kept = {**dict(first.named_parameters()), **dict(first.named_buffers())}
         of_one = torch.vmap(lambda weight: x({**kept, alone: weight}, {}))(weights[alone])
         torch.testing.assert_close(of_one[0], first(vectors, mask).x)

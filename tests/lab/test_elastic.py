@@ -198,23 +198,28 @@ def test_where_all_count_they_are_the_ends() -> None:
 def test_a_gate_is_exact_and_never_closed_for_good() -> None:
     """Beyond the clip the weight is 0 or 1 to the digit, and still has a gradient."""
     gate, mask = Gate(dim=4), torch.ones(1, 1, dtype=torch.bool)
-    for bias, weight in ((-3.0, 0.0), (-1.0, 0.5), (2.0, 1.0)):
+    for bias, weight in ((-0.75, 0.0), (-0.25, 0.5), (0.5, 1.0)):
         nn.init.constant_(gate.weigh.bias, bias)
         found = weights(gate, torch.ones(1, 1, 4), mask)
         assert found.item() == weight
         (gradient,) = torch.autograd.grad(found.sum(), gate.weigh.bias)
-        assert gradient.item() == 1
+        assert gradient.item() == gate.speed
 
 
 def test_nothing_pushes_a_context_gate_further_beyond_its_clip() -> None:
     gate, mask = ContextGate(dim=4), torch.ones(1, 1, dtype=torch.bool)
-    for bias, weight, up, down in ((-3.0, 0.0, 1, 0), (-1.8, 0.0, 1, 1), (-1.0, 0.5, 1, 1), (2.0, 1.0, 0, 1)):
+    for bias, weight, up, down in (
+        (-0.75, 0.0, 1, 0),
+        (-0.45, 0.0, 1, 1),
+        (-0.25, 0.5, 1, 1),
+        (0.5, 1.0, 0, 1),
+    ):
         nn.init.constant_(gate.weigh.bias, bias)
         found = weights(gate, torch.ones(1, 1, 4), mask)
         assert found.item() == weight
         for sign, passes in ((-1, up), (1, down)):
             (gradient,) = torch.autograd.grad(sign * found.sum(), gate.weigh.bias, retain_graph=True)
-            assert gradient.item() == sign * passes
+            assert gradient.item() == sign * passes * gate.speed
 
 
 def opening_and_closing() -> ContextGate:
@@ -231,7 +236,8 @@ def test_a_prior_keeps_tokens_counting_with_few_texts() -> None:
     """`muting` pulls levels up to 3/2, the start, and no further; it is 0 for other coordinates."""
     method, words = build("vnait", dim=8), torch.randn(2, 5, 8)
     gate = method.coordinates.coordinates.gate
-    for bias, cost, pull in ((0.0, 0.0, 0.0), (-1.0, 4.0, -4.0), (2.0, 0.0, 0.0)):
+    below = -4.0 * gate.speed * len(MASK) / float(MASK.sum())  # the mean over texts of that over tokens
+    for bias, cost, pull in ((0.0, 0.0, 0.0), (-0.25, 4.0, below), (0.5, 0.0, 0.0)):
         nn.init.constant_(gate.weigh.bias, bias)
         loss = method.penalty(method(words, MASK).at, MASK, smooth=1, bound=1, mute=4.0)
         (gradient,) = torch.autograd.grad(loss, gate.weigh.bias)
@@ -243,7 +249,7 @@ def test_a_prior_keeps_tokens_counting_with_few_texts() -> None:
 def test_few_texts_have_a_strong_prior() -> None:
     words = vocabulary_of(["a b", "b c"], tokenization="words")
     few, many = (new_model(words, Run(), ["x", "y"], [2] * count) for count in (4, 400))
-    assert (few.config.muting, many.config.muting) == (2.0, 0.02)
+    assert (few.config.muting, many.config.muting) == (6.0, 0.06)
 
 
 def test_what_stands_between_two_marks_need_not_count() -> None:

@@ -26,7 +26,7 @@ class VnaitConfig(PreTrainedConfig):
     one_hot_terms   of the linear part, if that is of words at their places; 0: it is a bag of words
     use_cache       whether `VnaitForCausalLM` returns a cache if not asked; `generate` has one anyway
     smoothness      gamma1 of the regularizer of a learned `Span`;  boundary: gamma2
-    muting          gamma3, of the prior that every token counts, for `Elastic`; training sets it to 8 / N
+    muting          gamma3, of the prior that every token counts, for `Elastic`; training sets it to 24 / N
                     for N texts
 
     >>> VnaitConfig(method="sinusoidal", hidden_size=32).vector_size

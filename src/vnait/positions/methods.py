@@ -104,7 +104,7 @@ def _vnait(
     neighbours: Callable[..., nn.Module] | None = None,
     *,
     speed: float = 3.0,
-    rotates: bool = False,
+    rotates: bool = True,
 ) -> Method:
     features = [
         e.Scalar(),
@@ -362,14 +362,9 @@ METHODS: dict[str, Recipe] = {
         "places from either end, centre), S = 100 R_i/R_n, in half of the training texts + U(-12, 12), "
         "R_i = g_1 + ... + g_i, g = clip(l, 0, 1), l = 3/2 + 4 (f(e) + 4 w ((1 + cos)/2)^8), cos with the "
         "token before, l's gradient over n; window, learned 3 times as fast, and nearest, in 7 of 10 each, "
-        "and places count by g, too; scores * log n/log n0; of N training texts loss + 8/N mean max(0, 3/2 - "
-        "l)",
+        "and places count by g, too; q, k turned by S w_k, w_k = 10000^(-2k/K); scores * log n/log n0; of N "
+        "training texts loss + 24/N mean max(0, 3/2 - l)",
         source="the Vnait papers; docs/faithfulness.md; studies/findings/",
-    ),
-    "vnait-rotary": Recipe(
-        make=lambda size: _vnait(size, c.Elastic(c.Gate(dim=size.dim)), i.Condensed, rotates=True),
-        formula="vnait, with q, k turned by S_i w_k, too, w_k = 10000^(-2k/K)",
-        source="this project: a head compares shares of the text; RoPE, arXiv 2104.09864, on S",
     ),
     "vnait-uniform": Recipe(
         make=lambda size: _vnait(size, c.Ends(c.Span(source="uniform"))),
@@ -377,7 +372,7 @@ METHODS: dict[str, Recipe] = {
         source="control: frozen uniform S",
     ),
     "vnait-warp": Recipe(
-        make=lambda size: _vnait(size, c.Ends(c.Span(source="warp")), speed=1.0),
+        make=lambda size: _vnait(size, c.Ends(c.Span(source="warp")), speed=1.0, rotates=False),
         formula="x = e + s + MLP([e; s; e-s; cos]) + window(e) + nearest(e), s = MLP(S, 8 waves of S, 8 "
         "places from either end, centre), "
         "S = 100 R_i/R_n, in half of the training texts + U(-12, 12); window and nearest in 7 of 10 each; "

@@ -23,7 +23,7 @@ from vnait.data.tasks import CLASSIFICATION, PROBLEMS, TAGGING
 from vnait.positions.building import build
 from vnait.positions.methods import BASE_POSITIONS
 from vnait.pretrained import tokens
-from vnait.pretrained.attach.attaching import attach
+from vnait.pretrained.attach.attaching import attach, for_pretrained
 from vnait.pretrained.attach.saving import CLASSES
 from vnait.pretrained.changing import OWN_TYPE
 from vnait.pretrained.loading import from_pretrained, tokenizer_from
@@ -187,6 +187,6 @@ def groups(model: nn.Module, run: Run) -> list[dict[str, Any]]:
 
 def _only_adds_vectors(method: str) -> bool:
     """Whether it has neither bias nor angles, and so can start from the base's own positions."""
-    built = build(method, dim=8, num_heads=2, max_length=8)
+    built = for_pretrained(build(method, dim=8, num_heads=2, max_length=8))
     injection = built(torch.zeros(1, 3, 8), torch.ones(1, 3, dtype=torch.bool)).injection.dense()
     return injection.added is not None and injection.bias is None and injection.rotary is None

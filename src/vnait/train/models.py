@@ -20,7 +20,7 @@ from vnait.shared.randomness import Draws
 from vnait.train.run import Run
 
 # Texts' worth of evidence that every token counts: with few texts, noise would push weights to 0.
-PRIOR = 8.0
+PRIOR = 24.0
 
 
 def new_model(

@@ -42,9 +42,11 @@ class _StraightThrough(nn.Module):
 
 
 class Gate(_StraightThrough):
-    """The evidence that a token counts: l_i = 3/2 + 4 (f(e_i) + 4 w ((1 + cos(e_i, e_{i-1})) / 2)^8), (B, T).
+    """The evidence that a token counts, (B, T): l_i = 3/2 + v (f(e_i) + 4 w ((1 + cos(e_i, e_{i-1})) / 2)^8).
 
-    f is an MLP and w a number, how a repetition of the token before counts; both start at zero. `Elastic`
+    f is an MLP and w a number, how a repetition of the token before counts; both start at zero. Adam's steps
+    do not depend on the gradient's scale, so l is learned v = `speed` times as fast as the rest: weights are
+    exact before the rest can answer texts of the training lengths without them. `Elastic`
     clips l to a weight in [0, 1], so that at the start every token counts one. The start at 3/2 is a margin:
     noise does not change a weight, only consistent evidence does.
 
@@ -53,14 +55,11 @@ class Gate(_StraightThrough):
     """
 
     START = 1.5
-    # Adam's steps do not depend on the gradient's scale, so l is learned four times as fast as the rest:
-    # weights are exact before the rest can answer the training lengths without them.
-    SPEED = 4.0
     SCALE = 4.0  # so that w, one number, is learned in as few steps as f
 
-    def __init__(self, *, dim: int) -> None:
+    def __init__(self, *, dim: int, speed: float = 4.0) -> None:
         super().__init__()
-        self.dim = dim
+        self.dim, self.speed = dim, speed
         self.look = nn.Linear(dim, HIDDEN)
         self.weigh = ZeroLinear(HIDDEN, 1)
         self.repeat = nn.Parameter(torch.empty(1))
@@ -91,7 +90,7 @@ class Gate(_StraightThrough):
         after = mask.roll(1, 1) & (torch.arange(mask.shape[1], device=mask.device) > 0)
         likeness = likeness.masked_fill(~after, -1)
         evidence = evidence + self.SCALE * self.repeat.to(words.dtype) * ((1 + likeness) / 2) ** 8
-        return self.START + self.SPEED * evidence
+        return self.START + self.speed * evidence
 
 
 class ContextGate(Gate):
@@ -114,8 +113,8 @@ class ContextGate(Gate):
     SLOPE = 0.1  # of z
     MOST = 3.0  # of v, and so of h
 
-    def __init__(self, *, dim: int) -> None:
-        super().__init__(dim=dim)
+    def __init__(self, *, dim: int, speed: float = 4.0) -> None:
+        super().__init__(dim=dim, speed=speed)
         self.key = nn.Linear(dim, 1)
         self.value = ZeroLinear(dim, 1)
 

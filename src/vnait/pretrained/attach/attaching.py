@@ -10,6 +10,8 @@ from torch import Tensor, nn
 from transformers import DynamicCache, PreTrainedModel
 
 from vnait.positions.building import build
+from vnait.positions.coordinates import Gate
+from vnait.positions.encodings import Spatial, Sum
 from vnait.positions.injection import Injection
 from vnait.positions.method import Method, described
 from vnait.pretrained.attach.attached import Attached, attached_owners
@@ -257,11 +259,27 @@ def _built(method: str | Method, site: Site, options: dict[str, Any], length: in
         raise InputError(f"attach has no option {', '.join(unknown)}; take {', '.join(sorted(OPTIONS))}.")
     sizes = {"max_length": length} | ({} if site.patches is None else {"shape": site.patches.grid}) | options
     built = build(method, dim=site.dim, num_heads=site.heads, **sizes)
-    if built.scale is not None:
+    parts, encoding = ["scale"] if built.scale is not None else [], built.encoding
+    if for_pretrained(built).encoding is not encoding:
+        parts.append("rotation")
+    if parts:
         logger.info(
-            "%s is attached without its scale: a pretrained model keeps the scale of its scores.", method
+            "%s is attached without its %s: a pretrained model keeps its own.", method, " and ".join(parts)
         )
-        built.scale = None
+    return built
+
+
+def for_pretrained(built: Method) -> Method:
+    """The method without what would change a pretrained model's attention from the start: its scale, and, if
+    it adds a spatial vector, its rotation. Its gates learn as fast as its other weights, which fine-tuning
+    makes faster than the model's.
+    """
+    built.scale = None
+    for part in built.modules():
+        if isinstance(part, Gate):
+            part.speed = 1.0
+    if isinstance(built.encoding, Sum) and isinstance(built.encoding.encodings[0], Spatial):
+        built.encoding = built.encoding.encodings[0]
     return built
 
 

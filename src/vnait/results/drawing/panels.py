@@ -94,11 +94,11 @@ def _pairs(injection: Injection) -> Iterator[Panel]:
     names = ("position of the key", "position of the query")
     if injection.added is not None:
         cosines = similarity(injection)
-        yield _map("pairs", "similarity of positions", cosines, names, "cosine of added vectors", reach=1)
+        yield _map("pairs", "similarity of added vectors", cosines, names, "cosine of added vectors", reach=1)
         yield _decay("decay of similarity", [cosines], "cosine")
     if injection.rotary is not None:
         kernels = kernel(injection)
-        yield _map("pairs", "similarity of positions", kernels, names, "mean rotary kernel", reach=1)
+        yield _map("pairs", "similarity by rotation", kernels, names, "mean rotary kernel", reach=1)
         yield _decay("decay of the kernel", [kernels], "mean kernel")
     if injection.bias is not None:
         heads = injection.bias[0]
