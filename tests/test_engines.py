@@ -217,10 +217,12 @@ def test_a_package_that_is_missing_is_named(backend, package, monkeypatch):
 
 
 ORPHANS = """
-import os, sys, time
+import os, signal, sys, time
 from pathlib import Path
 from joblib import delayed
 from vnait.comparison.engines import in_workers
+
+signal.signal(signal.SIGHUP, signal.SIG_DFL)  # nohup ignores it, and children inherit that
 
 def sleep(folder):
     Path(folder, str(os.getpid())).touch()
