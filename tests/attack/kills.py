@@ -28,6 +28,8 @@ from joblib.externals.loky.backend.context import set_start_method
 from vnait import cli
 from vnait.comparison import compare, engines
 from vnait.shared.processes import end_with
+from vnait.train.linear import LinearClassifier
+from vnait.train.predict import Fitted
 
 SEEDS = 3
 MOMENT = 0.02  # seconds
@@ -40,6 +42,7 @@ POINTS.update(
     lock=[(FileLock, "acquire")],
     words=[(compare, "_vocabulary")],
     cell=[(compare, "_fitted")],
+    save=[(Fitted, "save"), (LinearClassifier, "save")],
 )
 # Where each point is passed: in the command's process, or in a worker.
 PLACES = [("command", point) for point in ("lock", "write", "rename", "record", "save")]
