@@ -114,7 +114,8 @@ def in_a_process(work: Callable[[], None], output: Path) -> tuple[int, int]:
         except SystemExit as error:
             code = int(error.code or 0)
         finally:
-            atexit._run_exitfuncs()  # joblib's among them
+            threading._shutdown()  # as Python ends, which is how the workers end
+            atexit._run_exitfuncs()
             sys.stdout.flush(), sys.stderr.flush()
             os._exit(code)
     until = time.monotonic() + LONGEST
