@@ -28,6 +28,8 @@ from joblib.externals.loky.backend.context import set_start_method
 from vnait import cli
 from vnait.comparison import compare, engines
 from vnait.shared.processes import end_with
+from vnait.train.linear import LinearClassifier
+from vnait.train.predict import Fitted
 
 SEEDS = 3
 MOMENT = 0.02  # seconds
@@ -40,6 +42,7 @@ POINTS.update(
     lock=[(FileLock, "acquire")],
     words=[(compare, "_vocabulary")],
     cell=[(compare, "_fitted")],
+    save=[(Fitted, "save"), (LinearClassifier, "save")],
 )
 # Where each point is passed: in the command's process, or in a worker.
 PLACES = [("command", point) for point in ("lock", "write", "rename", "record", "save")]
@@ -111,7 +114,8 @@ def in_a_process(work: Callable[[], None], output: Path) -> tuple[int, int]:
         except SystemExit as error:
             code = int(error.code or 0)
         finally:
-            atexit._run_exitfuncs()  # joblib's among them
+            threading._shutdown()  # as Python ends, which is how the workers end
+            atexit._run_exitfuncs()
             sys.stdout.flush(), sys.stderr.flush()
             os._exit(code)
     until = time.monotonic() + LONGEST
