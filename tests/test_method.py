@@ -257,6 +257,14 @@ def test_causal_vnait_is_vnait_without_what_follows() -> None:
     assert causal.scale.sees == "prefix"
 
 
+@pytest.mark.parametrize("name", ["vnait", "vnait-uniform", "vnait-context"])
+def test_vnait_rotates_heads_of_an_even_width_alone(name: str) -> None:
+    for dim, rotates in ((12, True), (25, False)):
+        method = build(name, dim=dim, num_heads=1)
+        injection = method(words(2, 5, dim), MASK).injection
+        assert injection.added is not None and (injection.rotary is not None) == rotates
+
+
 # --- The rest
 
 

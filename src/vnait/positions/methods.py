@@ -113,7 +113,7 @@ def _vnait(
         e.Centre(),
     ]
     encoding: nn.Module = e.Spatial(dim=size.dim, features=features, hidden=(64,), start=1.0)
-    if rotates:
+    if rotates and size.width % 2 == 0:  # vectors of 25 numbers, say, have heads without pairs of channels
         encoding = e.Sum(encoding, e.Axis(_rotary(size), 0))
     return _method(
         coordinates=c.Jitter(coordinates, shift=12.0, share=0.5),
