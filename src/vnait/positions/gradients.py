@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from torch import nn
+from torch import Tensor, nn
+from torch.nn.utils import get_total_norm
 
 PARTS = ("embedding", "coordinates", "encoding", "inputs", "scale", "layers", "head")
 
@@ -22,11 +23,11 @@ def gradient_shares(model: nn.Module) -> dict[str, float]:
     >>> list(gradient_shares(model))
     ['embedding', 'coordinates', 'encoding', 'inputs', 'layers', 'head']
     """
-    squares: dict[str, float] = {}
+    gradients: dict[str, list[Tensor]] = {}
     for name, weight in model.named_parameters():
         if weight.grad is not None:
-            part = _part_of(name)
-            squares[part] = squares.get(part, 0.0) + float(weight.grad.detach().double().square().sum())
+            gradients.setdefault(_part_of(name), []).append(weight.grad)
+    squares = {part: float(get_total_norm(grads)) ** 2 for part, grads in gradients.items()}
     whole = sum(squares.values())
     return {part: squares[part] / whole if whole else 0.0 for part in PARTS if part in squares}
 

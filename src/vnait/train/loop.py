@@ -121,9 +121,7 @@ class Loop:
             each = None if labelled.weights is None else labelled.weights[labelled.train]
             share = mix(model, ids, labels, weights, self.run.bag, each, chooses(self.run))
         if self.accelerator.num_processes > 1:
-            share, bag, state = broadcast_object_list(
-                [share, getattr(model, "bag", None), model.state_dict()]
-            )
+            share, bag, state = broadcast_object_list([share, model.bag, model.state_dict()])
             model.take(bag)
             model.load_state_dict(state)
         return share

@@ -14,7 +14,7 @@ per class and the first 500 test rows:
   start; `vnait-causal-shuffled`: its control, which learns from shuffled labels.
 
 A prompt was written once per set, without a look at scores. Of vnait-causal records keep the gaps between the
-tokens of 50 test texts, of which the last table tells whether training moved them, and whether the control
+tokens of 50 test texts, of which the last table shows whether training moved them, and whether the control
 moved them alike. Records go to studies/records/language_model; recorded runs are not repeated.
 """
 
