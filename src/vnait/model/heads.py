@@ -19,6 +19,7 @@ from vnait.model.encoder import (
     VnaitModel,
     VnaitPreTrainedModel,
 )
+from vnait.model.linear_part import LinearPart
 from vnait.model.one_hot import OneHotWords
 from vnait.positions.cache import AnyMask
 from vnait.positions.coordinates.shared import Positions
@@ -97,12 +98,12 @@ class VnaitForSequenceClassification(_Head):
         super().__init__(config)
         self.dropout = Dropout(config.dropout)
         self.classifier = nn.Linear(config.hidden_size, config.num_labels)
-        self.bag: BagOfWords | OneHotWords = BagOfWords(config.vocab_size, config.num_labels)
+        self.bag: LinearPart = BagOfWords(config.vocab_size, config.num_labels)
         if config.one_hot_terms:
             self.bag = OneHotWords(config.one_hot_terms, config.num_labels, config.unk_token_id)
         self.post_init()
 
-    def take(self, bag: "BagOfWords | OneHotWords") -> None:
+    def take(self, bag: LinearPart) -> None:
         """Have another linear part."""
         self.bag = bag
         self.config.one_hot_terms = len(bag.terms) if isinstance(bag, OneHotWords) else 0
@@ -138,45 +139,27 @@ class VnaitForSequenceClassification(_Head):
         return table
 
 
-class BagOfWords(nn.Module):
+class BagOfWords(LinearPart):
     """The linear part of a classifier: sum_j a_j log2(1 + n_j) l_j + b over the words j, n_j times in a text.
 
-    Zero until it is fitted, in closed form and not by gradient descent. A word adds its evidence whatever
-    else is in the text, as in naive Bayes.
+    A word adds its evidence whatever else is in the text, as in naive Bayes.
 
     weights   a >= 0 (V,), one until set; 0 for unknown words
-    logits    l (V, labels), zero until set
-    bias      b (labels,), zero until set
+    logits    l (V, labels)
     """
 
     part = "bag of words"
+    refusal = "bag of words reads ids: give input_ids, or drop the bag with model.bag.reset_parameters()"
     weights: Tensor
-    logits: Tensor
-    bias: Tensor
 
     def __init__(self, vocab_size: int, num_labels: int) -> None:
-        super().__init__()
-        # Buffers: from_pretrained makes every parameter trainable, so another training would change them.
+        super().__init__(vocab_size, num_labels)
         self.register_buffer("weights", torch.ones(vocab_size))
-        self.register_buffer("logits", torch.zeros(vocab_size, num_labels))
-        self.register_buffer("bias", torch.zeros(num_labels))
 
     def reset_parameters(self) -> None:
         """No contribution to the logits."""
+        super().reset_parameters()
         nn.init.ones_(self.weights)
-        nn.init.zeros_(self.logits)
-        nn.init.zeros_(self.bias)
-
-    def forward(self, ids: Ids, mask: Bool[Tensor, "B T"]) -> Float[Tensor, "B C"]:
-        """From ids (B, T). Without ids, an error if the part is fitted."""
-        if ids is None:
-            if self.is_fitted:
-                raise ValueError(
-                    "inputs_embeds were given, and this classifier's bag of words reads ids: give input_ids, "
-                    "or drop the bag with model.bag.reset_parameters()."
-                )
-            return self.bias.expand(len(mask), -1)
-        return self.each(ids, mask).sum(1) + self.bias
 
     def each(self, ids: Int[Tensor, "B T"], mask: Bool[Tensor, "B T"]) -> Float[Tensor, "B T C"]:
         """Each token's share of the logits: its word's part over the word's n_j tokens; zero at padding."""
@@ -189,11 +172,6 @@ class BagOfWords(nn.Module):
         times = times.clamp(min=1)
         share = self.weights[ids] * real * torch.log2(1 + times) / times
         return share[..., None] * self.logits[ids]
-
-    @property
-    def is_fitted(self) -> bool:
-        """Whether it is not zero."""
-        return bool(self.logits.any())
 
     def resize(self, vocab_size: int) -> None:
         """Another number of words; new ones add nothing."""

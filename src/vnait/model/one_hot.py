@@ -4,7 +4,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from vnait.model.encoder import Ids
+from vnait.model.linear_part import LinearPart
 
 PLACES = 64  # from either end of a text
 IDS = 2**24  # more than any vocabulary has, so that a term is one number
@@ -29,43 +29,22 @@ def terms_of(ids: Int[Tensor, "B T"], mask: Bool[Tensor, "B T"], unknown: int | 
     return torch.stack(terms, -1)
 
 
-class OneHotWords(nn.Module):
+class OneHotWords(LinearPart):
     """The linear part of a classifier: sum_j l_j / sqrt(n) + b over the n known terms j of a text, as
     `terms_of` numbers them. It is the simple model `one-hot` of the vocabulary's words.
-
-    Fitted by a regression and not by gradient descent: its tensors are buffers, as those of `BagOfWords`.
 
     terms    the numbers of the known terms (K,), in ascending order
     logits   l (K, labels);  bias: b (labels,)
     """
 
     part = "one-hot words"
+    refusal = "one-hot words read ids: give input_ids, or drop them with model.bag.reset_parameters()"
     terms: Tensor
-    logits: Tensor
-    bias: Tensor
 
     def __init__(self, terms: int, num_labels: int, unknown: int | None = None) -> None:
-        super().__init__()
+        super().__init__(terms, num_labels)
         self.unknown = unknown
         self.register_buffer("terms", torch.arange(terms))
-        self.register_buffer("logits", torch.zeros(terms, num_labels))
-        self.register_buffer("bias", torch.zeros(num_labels))
-
-    def reset_parameters(self) -> None:
-        """No contribution to the logits."""
-        nn.init.zeros_(self.logits)
-        nn.init.zeros_(self.bias)
-
-    def forward(self, ids: Ids, mask: Bool[Tensor, "B T"]) -> Float[Tensor, "B C"]:
-        """From ids (B, T). Without ids, an error if the part is fitted."""
-        if ids is None:
-            if self.is_fitted:
-                raise ValueError(
-                    "inputs_embeds were given, and this classifier's one-hot words read ids: give input_ids, "
-                    "or drop them with model.bag.reset_parameters()."
-                )
-            return self.bias.expand(len(mask), -1)
-        return self.each(ids, mask).sum(1) + self.bias
 
     def each(self, ids: Int[Tensor, "B T"], mask: Bool[Tensor, "B T"]) -> Float[Tensor, "B T C"]:
         """Each token's share of the logits: its word's parts, and half of those of a pair."""
@@ -76,11 +55,6 @@ class OneHotWords(nn.Module):
         parts = self.logits[at] * known[..., None] / length[:, None, None, None]
         halves = (parts[:, :, 1] + parts[:, :, 3]) / 2
         return parts[:, :, 0] + parts[:, :, 2] + halves + nn.functional.pad(halves[:, :-1], (0, 0, 1, 0))
-
-    @property
-    def is_fitted(self) -> bool:
-        """Whether it is not zero."""
-        return bool(self.logits.any())
 
     def resize(self, vocab_size: int) -> None:
         """Another number of words: its terms stay, and no text has those of words that are gone."""
