@@ -244,6 +244,22 @@ def test_loading_draws_nothing(words, tmp_path):
     assert states() == before
 
 
+def test_threads_that_load_models_leave_the_functions_of_torch_as_they_were(tmp_path):
+    config = VnaitConfig(
+        vocab_size=9, vector_size=8, hidden_size=8, num_attention_heads=2, num_hidden_layers=1
+    )
+    VnaitForSequenceClassification(config).save_pretrained(tmp_path)
+    before, interval = torch.nn.init.zeros_, sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)
+    try:
+        with ThreadPoolExecutor(4) as pool:
+            list(pool.map(VnaitForSequenceClassification.from_pretrained, [tmp_path] * 40))
+        assert torch.nn.init.zeros_ is before
+    finally:
+        sys.setswitchinterval(interval)
+        torch.nn.init.zeros_ = before
+
+
 # --- threads ---
 
 

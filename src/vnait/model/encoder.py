@@ -23,6 +23,7 @@ from vnait.positions.coordinates.shared import Positions
 from vnait.positions.injection import Injection
 from vnait.positions.method import Method
 from vnait.shared.errors import InputError
+from vnait.shared.processes import loading
 from vnait.shared.randomness import Draws
 
 if TYPE_CHECKING:
@@ -48,7 +49,8 @@ class VnaitPreTrainedModel(PreTrainedModel):
 
         transformers makes every loaded weight trainable, and leaves memory that no file fills uninitialized.
         """
-        loaded = super().from_pretrained(pretrained_model_name_or_path, *args, **settings)
+        with loading():
+            loaded = super().from_pretrained(pretrained_model_name_or_path, *args, **settings)
         model = loaded[0] if isinstance(loaded, tuple) else loaded  # a tuple with output_loading_info=True
         model.base_model.vectors.requires_grad_(model.config.tune_vectors)
         with Draws(0).everywhere():  # what is drawn is not taken

@@ -159,7 +159,7 @@ class BagOfWords(LinearPart):
     def reset_parameters(self) -> None:
         """No contribution to the logits."""
         super().reset_parameters()
-        nn.init.ones_(self.weights)
+        self.weights.fill_(1.0)
 
     def each(self, ids: Int[Tensor, "B T"], mask: Bool[Tensor, "B T"]) -> Float[Tensor, "B T C"]:
         """Each token's share of the logits: its word's part over the word's n_j tokens; zero at padding."""

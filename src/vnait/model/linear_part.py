@@ -27,8 +27,9 @@ class LinearPart(nn.Module):
 
     def reset_parameters(self) -> None:
         """No contribution to the logits."""
-        nn.init.zeros_(self.logits)
-        nn.init.zeros_(self.bias)
+        # Not by torch.nn.init, which leaves loaded tensors alone while a thread loads a model.
+        self.logits.zero_()
+        self.bias.zero_()
 
     def forward(self, ids: Ids, mask: Bool[Tensor, "B T"]) -> Float[Tensor, "B C"]:
         """From ids (B, T). Without ids, an error if the part is fitted."""

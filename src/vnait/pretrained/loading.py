@@ -9,6 +9,7 @@ from transformers import AutoTokenizer
 from transformers.models.auto import modeling_auto
 
 from vnait.shared.errors import InputError, as_input_error, extra, first_line
+from vnait.shared.processes import loading
 
 # A number in a file of others must not take hours or all memory.
 MAX_LAYERS, MAX_COUNT = 1_000, 1_000_000
@@ -33,7 +34,8 @@ def from_pretrained(kind: Any, source: str | Path, **settings: Any) -> Any:
         _check_settings(folder)
         source, settings = str(folder), {**settings, "local_files_only": True}
     try:
-        return kind.from_pretrained(source, trust_remote_code=False, **settings)
+        with loading():
+            return kind.from_pretrained(source, trust_remote_code=False, **settings)
     except OSError as error:
         if folder.is_dir() or "couldn't connect" not in str(error).lower():
             raise
@@ -59,7 +61,8 @@ def _from_gguf(kind: Any, file: Path, settings: dict[str, Any]) -> Any:
 
     if kind not in (AutoConfig, AutoTokenizer):
         settings = {"dtype": torch.float32, "quantization_config": GgufConfig(dequantize=True), **settings}
-    with as_input_error(Exception, f"{file} can't be read as GGUF: ", f"; {_RECIPE}", message=first_line):
+    reading = as_input_error(Exception, f"{file} can't be read as GGUF: ", f"; {_RECIPE}", message=first_line)
+    with loading(), reading:
         return kind.from_pretrained(
             str(file.parent),
             gguf_file=file.name,

@@ -58,15 +58,15 @@ def once_per_node(make: Callable[[], Made]) -> Made:
     return made
 
 
-_lock = threading.RLock()
+_lock, _loading = threading.RLock(), threading.RLock()
 _is_fork = False
 _held: dict[str, tuple[Any, list[Any]]] = {}  # by the setting's name: what it was, and what each user wants
 
 
 def _forked() -> None:
-    """In a child: the lock may be held by a thread that it does not have."""
-    global _lock, _is_fork
-    _lock, _is_fork = threading.RLock(), True
+    """In a child: a lock may be held by a thread that it does not have."""
+    global _lock, _loading, _is_fork
+    _lock, _loading, _is_fork = threading.RLock(), threading.RLock(), True
 
 
 if hasattr(os, "register_at_fork"):
@@ -92,6 +92,15 @@ def held(name: str, read: Callable[[], Any], write: Callable[[Any], object], val
             if not values:
                 del _held[name]
             write(values[-1] if values else before)
+
+
+@contextmanager
+def loading() -> Iterator[None]:
+    """One thread at a time inside. While transformers loads a model, torch.nn.init has functions that leave
+    loaded weights alone; of two threads the last one would put back those of the first, for good.
+    """
+    with _loading:
+        yield
 
 
 def cores() -> int:
