@@ -17,7 +17,7 @@ from vnait.positions.injection import DistanceBias, Injection
 
 CAUSAL = [name for name in METHODS if vnait.build(name, dim=32, num_heads=4).causal]
 # Running, saturating, share of the prefix, counted keys, distances inside the layers.
-MODES = ["lpi", "vnait-causal", "prefix", "cope", "scale-invariant", "nape"]
+MODES = ["lpi", "vnait-causal", "prefix", "cope", "fox", "scale-invariant", "nape"]
 
 
 def model_of(method: str, **settings: object) -> VnaitForCausalLM:

@@ -111,6 +111,7 @@ ENCODINGS = {
     "Decay heads": (HEADS, lambda: told.CableBias(num_heads=HEADS, form="heads")),
     "Prefix": (1, lambda: told.Prefix(num_heads=HEADS, start=0.1)),
     "Cope": (1, lambda: told.Cope(width=WIDTH)),
+    "Forgetting": (1, lambda: told.Forgetting(num_heads=HEADS, width=WIDTH)),
     "Scale-invariant": (1, lambda: told.ScaleInvariant()),
     "Nape": (1, lambda: told.Nape(num_heads=HEADS, width=WIDTH)),
     "Contacts": (1, lambda: Contacts(num_heads=HEADS, contacts=MAP)),
@@ -210,7 +211,7 @@ def test_every_pair_works(where, how):
     assert all(torch.isfinite(part.grad).all() for part in method.parameters() if part.grad is not None)
     if how != "NoPosition":
         assert all(part.grad is not None for part in method.encoding.parameters())
-    if how not in ("NoPosition", "Cope"):  # which read no coordinate
+    if how not in ("NoPosition", "Cope", "Forgetting"):  # which read no coordinate
         assert all(part.grad is not None for part in method.coordinates.parameters())
 
 

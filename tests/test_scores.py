@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -19,7 +20,7 @@ from vnait.positions import attention as backbone
 from vnait.positions.attention import Attention
 from vnait.positions.cache import causal_mask
 from vnait.positions.coordinates import Index
-from vnait.positions.encodings import AlibiBias, Cope, Nape, Rotary, ScaleInvariant, Sum
+from vnait.positions.encodings import AlibiBias, Cope, Forgetting, Nape, Rotary, ScaleInvariant, Sum
 from vnait.positions.encodings.content import ContextualPositions, log_entmax
 from vnait.positions.injection import DistanceBias, Injection
 from vnait.positions.method import Method
@@ -191,6 +192,24 @@ def test_the_weights_of_a_long_text_are_not_diluted() -> None:
         )
 
 
+# --- Forgetting attention
+
+
+@pytest.mark.parametrize("past", [0, 4])
+def test_a_key_makes_all_later_queries_forget_what_came_before_it(past: int) -> None:
+    mask, part = masks(), Forgetting(num_heads=HEADS, width=WIDTH).double()
+    nn.init.normal_(part.bias)
+    key, scores = drawn(4, HEADS, TOKENS, WIDTH, seed=4), drawn(4, HEADS, TOKENS - past, TOKENS, seed=5)
+    visible = causal_mask(mask, past)[:, None]
+    change = part(torch.zeros(4, TOKENS, 1)).score_mod(key[:, :, past:], key, scores, visible) - scores
+    kept = (torch.einsum("bhtk,hk->bht", key, part.weight) + part.bias[:, None]).sigmoid()
+    for row, head in itertools.product(range(4), range(HEADS)):
+        places = mask[row].nonzero().flatten().tolist()
+        for i, j in itertools.product([i for i in places if i >= past], places):
+            between = kept[row, head, min(i, j) + 1 : max(i, j) + 1].log().sum()
+            torch.testing.assert_close(change[row, head, i - past, j], between)
+
+
 # --- Scale-invariant attention
 
 
@@ -265,6 +284,7 @@ PARTS: dict[str, Callable[[], nn.Module]] = {
     "cope, rotated": lambda: Sum(Rotary(width=WIDTH), cope()),
     "scale-invariant": lambda: ScaleInvariant(tau=2.0),
     "nape": lambda: nape(),
+    "fox": lambda: Forgetting(num_heads=HEADS, width=WIDTH).double(),
 }
 
 
@@ -367,6 +387,7 @@ def test_scores_of_another_shape_are_named() -> None:
         (lambda: Cope(width=0), "width=0, positions=64; expected at least 1 and 2"),
         (lambda: Cope(width=4, positions=1), "width=4, positions=1; expected at least 1 and 2"),
         (lambda: Nape(num_heads=1, width=4), "num_heads=1, width=4; expected at least 2 and 1"),
+        (lambda: Forgetting(num_heads=0, width=4), "num_heads=0, width=4; expected at least 1 and 1"),
         (lambda: ScaleInvariant(tau=0.0), "tau=0.0; it must be a positive number of tokens"),
     ],
 )
@@ -378,6 +399,7 @@ def test_messages(make: Callable[[], object], message: str) -> None:
 def test_what_they_show_of_themselves() -> None:
     assert repr(Cope(width=4)) == "Cope(width=4, positions=64)"
     assert repr(ScaleInvariant()) == "ScaleInvariant(tau=10)"
+    assert repr(Forgetting(num_heads=4, width=8)) == "Forgetting(num_heads=4, width=8)"
     assert repr(Nape(num_heads=4, width=8)) == "Nape(num_heads=4, width=8)"
 
 

@@ -270,6 +270,13 @@ METHODS: dict[str, Recipe] = {
         formula="scores - |R_hi - R_hj|, R_h = cumsum(softplus(f_h(e_{i-1}, e_i))), one sum per head",
         source="after CABLE, arXiv 2503.08067; both directions, gaps of words, the same in all layers",
     ),
+    "fox": Recipe(
+        make=lambda size: _method(
+            coordinates=c.Index(), encoding=e.Forgetting(num_heads=size.num_heads, width=size.width)
+        ),
+        formula="scores - |F_hi - F_hj|, F_h = cumsum(-log sigmoid(w_h . k + b_h)), k the layer's keys",
+        source="FoX, arXiv 2503.02130, both directions, gates of keys, their weights shared by layers",
+    ),
     "cope": Recipe(
         make=lambda size: _method(coordinates=c.Index(), encoding=e.Cope(width=size.width)),
         formula="scores + q_i . P[p_ij], p_ij = g_ij + ... + g_ii, g = sigmoid(scores); a second P after the "

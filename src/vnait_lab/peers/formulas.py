@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable
+from operator import mul
 from typing import Any
 
 from vnait.positions.conformance_suite.subjects import Expected, Formula, Rows
@@ -97,7 +98,7 @@ def _half_rotary(probe: Any, at: Rows) -> Expected:
 def _scale_invariant(probe: Any, at: Rows) -> Expected:
     """a_t s + m_t for t = |i - j|, written as the paper's equation 16, with alpha = beta."""
 
-    def change(head: int, queries: Rows, scores: Rows) -> Rows:
+    def change(head: int, queries: Rows, keys: Rows, scores: Rows) -> Rows:
         return [[new(s, abs(i - j)) for j, s in enumerate(row)] for i, row in enumerate(scores)]
 
     def new(score: float, t: int) -> float:
@@ -117,7 +118,7 @@ def _cope(probe: Any, at: Rows) -> Expected:
         ends = [sum(q * e for q, e in zip(query, table[row], strict=True)) for row in (low, high)]
         return ends[0] + (place - low) * (ends[1] - ends[0])
 
-    def change(head: int, queries: Rows, scores: Rows) -> Rows:
+    def change(head: int, queries: Rows, keys: Rows, scores: Rows) -> Rows:
         return [
             [score + product(query, *position(row, i, j)) for j, score in enumerate(row)]
             for i, (query, row) in enumerate(zip(queries, scores, strict=True))
@@ -130,12 +131,27 @@ def _cope(probe: Any, at: Rows) -> Expected:
     return Expected(score_mod=change)
 
 
+def _fox(probe: Any, at: Rows) -> Expected:
+    """Each pair's gates are multiplied, one by one, and the logarithm is added."""
+    encoding = probe.method.encoding
+    weight, bias = encoding.weight.tolist(), encoding.bias.tolist()
+
+    def change(head: int, queries: Rows, keys: Rows, scores: Rows) -> Rows:
+        gates = [1 / (1 + math.exp(-sum(map(mul, key, weight[head])) - bias[head])) for key in keys]
+        return [
+            [s + math.log(math.prod(gates[min(i, j) + 1 : max(i, j) + 1])) for j, s in enumerate(row)]
+            for i, row in enumerate(scores)
+        ]
+
+    return Expected(score_mod=change)
+
+
 def _nape(probe: Any, at: Rows) -> Expected:
     """The threshold is found by bisection: the squares above it sum to 1."""
     encoding, heads = probe.method.encoding, _heads(probe)
     beta, gamma = encoding.beta.tolist(), encoding.gamma.tolist()
 
-    def change(head: int, queries: Rows, scores: Rows) -> Rows:
+    def change(head: int, queries: Rows, keys: Rows, scores: Rows) -> Rows:
         return [
             weights([value(head, query, score, i - j) for j, score in enumerate(row)])
             for i, (query, row) in enumerate(zip(queries, scores, strict=True))
@@ -294,6 +310,7 @@ FORMULAS: dict[str, Formula] = {
     ),
     "cope": _cope,
     "scale-invariant": _scale_invariant,
+    "fox": _fox,
     "nape": _nape,
     "prefix": _prefix,
     "hierarchical": _two_halves(lambda i: i // 8, lambda i: i % 8, 10_000.0),

@@ -126,7 +126,7 @@ def _scores(
         keys = [_rotated(k, j, expected, -1.0) for j, k in enumerate(keys)]
         rows = [[sum(map(mul, q, k)) / math.sqrt(len(q)) for k in keys] for q in queries]
         if expected.score_mod is not None:
-            rows = expected.score_mod(head, queries, rows)
+            rows = expected.score_mod(head, queries, keys, rows)
         if expected.bias is not None:
             pairs = zip(rows, expected.bias[head], strict=True)
             rows = [[s + b for s, b in zip(row, bias, strict=True)] for row, bias in pairs]

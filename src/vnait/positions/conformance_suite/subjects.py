@@ -30,7 +30,7 @@ Rows = list[list[float]]
 class Expected:
     """The injection of a text of n tokens: added (n, D), rotary (n, K/2), stretch (n, K/2), bias (H, n, n).
 
-    score_mod changes the scores (n, n) of a head, by its number and its queries (n, K)
+    score_mod changes the scores (n, n) of a head, by its number, its queries and its keys (n, K)
     layout    which channels are a pair: "half" (k, k + K/2) or "interleaved" (2k, 2k + 1)
     """
 
@@ -38,7 +38,7 @@ class Expected:
     rotary: Rows | None = None
     stretch: Rows | None = None
     bias: list[Rows] | None = None
-    score_mod: Callable[[int, Rows, Rows], Rows] | None = None
+    score_mod: Callable[[int, Rows, Rows, Rows], Rows] | None = None
     layout: Literal["half", "interleaved"] = "half"
 
 
@@ -222,6 +222,11 @@ LIMITS = {
         Limit(("float16",), "off by inf", "its powers exceed float16 past 8 scale_base = 4,096 positions"),
     ),
     "cope": (
+        Limit(("fractional",), "the same as at", COUNTS),
+        Limit(("a text's own",), "no difference", COUNTS),
+        Limit(("gradient",), "the gradient is None", COUNTS),
+    ),
+    "fox": (
         Limit(("fractional",), "the same as at", COUNTS),
         Limit(("a text's own",), "no difference", COUNTS),
         Limit(("gradient",), "the gradient is None", COUNTS),

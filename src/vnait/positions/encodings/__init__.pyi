@@ -15,6 +15,7 @@ from .combined import Concatenated as Concatenated
 from .combined import NoPosition as NoPosition
 from .combined import Sum as Sum
 from .content import Cope as Cope
+from .content import Forgetting as Forgetting
 from .content import Nape as Nape
 from .content import ScaleInvariant as ScaleInvariant
 from .rotary import Axial as Axial

@@ -91,6 +91,70 @@ class ContextualPositions:
         return self
 
 
+class Forgetting(nn.Module):
+    """Forgetting attention: scores - |F_i - F_j|, F_i = f_1 + ... + f_i, f_t = -log sigmoid(w_h . k_t + b_h).
+
+    Each key k_t closes a gate, so that its query and all later ones keep sigmoid(w_h . k_t + b_h) of what the
+    tokens before it weigh; hidden keys close none. For keys after the query, which the paper does not have,
+    the gates between the two count as well.
+
+    width   K, the width of a head
+
+    Source: FoX, arXiv 2503.02130, section 3.1, where w_h and b_h belong to a layer and read its input; here
+    all layers share them, and they read the layer's keys. It counts tokens itself, and reads no coordinate.
+
+    >>> Forgetting(num_heads=2, width=4)(torch.zeros(1, 2, 1)).score_mod.weight.shape
+    torch.Size([2, 4])
+    """
+
+    relative = True
+
+    def __init__(self, *, num_heads: int, width: int) -> None:
+        super().__init__()
+        if num_heads < 1 or width < 1:
+            raise ValueError(f"num_heads={num_heads}, width={width}; expected at least 1 and 1.")
+        self.weight = nn.Parameter(torch.empty(num_heads, width))
+        self.bias = nn.Parameter(torch.empty(num_heads))
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """As a linear layer of the key, without a bias."""
+        width = self.weight.shape[1]
+        nn.init.uniform_(self.weight, -(width**-0.5), width**-0.5)
+        nn.init.zeros_(self.bias)
+
+    def forward(self, at: At) -> Injection:
+        return Injection(score_mod=ForgetGates(weight=self.weight, bias=self.bias))
+
+    def extra_repr(self) -> str:
+        return f"num_heads={self.weight.shape[0]}, width={self.weight.shape[1]}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ForgetGates:
+    """The score_mod of `Forgetting`: the gates' weights and biases, per head.
+
+    >>> gates = ForgetGates(weight=torch.zeros(1, 1), bias=torch.zeros(1))  # each keeps a half
+    >>> q, scores = torch.ones(1, 1, 3, 1), torch.zeros(1, 1, 3, 3)
+    >>> gates(q, q, scores, torch.ones(1, 1, 3, 3).bool()).exp()[0, 0, 2]
+    tensor([0.2500, 0.5000, 1.0000])
+    """
+
+    weight: Float[Tensor, "H K"]
+    bias: Float[Tensor, " H"]
+
+    def __call__(self, query: Queries, key: Keys, scores: Scores, visible: Visible) -> Scores:
+        gates = (full(key) * full(self.weight)[:, None]).sum(-1) + full(self.bias)[:, None]
+        # A key that no query sees is padding.
+        closed = F.softplus(-gates).masked_fill(~visible.any(-2), 0).cumsum(-1)
+        queries = closed[..., key.shape[-2] - query.shape[-2] :]
+        return full(scores) - (queries[..., None] - closed[..., None, :]).abs()
+
+    def rows(self, index: Tensor) -> ForgetGates:
+        """Itself: all sentences share the weights."""
+        return self
+
+
 class ScaleInvariant(nn.Module):
     """Scale-invariant attention: a_d scores + m_d, a_d = sqrt(1 + 2 log(1 + d/tau)), m_d = 1 - a_d^2.
 
