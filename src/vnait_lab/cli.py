@@ -32,6 +32,10 @@ Encoder = Annotated[
         "Default: none.",
     ),
 ]
+Text = Annotated[
+    Path | None,
+    typer.Option("--text", help="For language: a text file. Default: three texts in the folder VNAIT_DATA."),
+]
 Out = Annotated[
     Path | None,
     typer.Option(
@@ -49,6 +53,7 @@ def study_command(
     seeds: Seeds = None,
     quick: Quick = False,
     base: Encoder = None,
+    text: Text = None,
     out: Out = None,
     jobs: Jobs = None,
     backend: Backend = "local",
@@ -71,6 +76,8 @@ def study_command(
         raise InputError(
             f"--base is for few-labels, and {names[0]} trains no pretrained encoder; leave it out."
         )
+    if text is not None and suites != ["language"]:
+        raise InputError(f"--text is for language, and {names[0]} has its own texts; leave it out.")
     if not suites:
         if methods or tasks or seeds:
             raise InputError(
@@ -88,6 +95,7 @@ def study_command(
                 seeds=seeds or 5,
                 quick=quick,
                 base=base,
+                text=text,
                 out=out,
                 jobs=jobs,
                 backend=backend,

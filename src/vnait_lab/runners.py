@@ -14,8 +14,8 @@ from vnait.results.record import Record
 from vnait.shared.errors import InputError
 from vnait_lab import terminal
 from vnait_lab.study import Verdict
-from vnait_lab.suites import algorithmic, decoding, elastic, few_labels, fillers, length
-from vnait_lab.suites.suite import Score, Standing, Suite, Training
+from vnait_lab.suites import algorithmic, decoding, elastic, few_labels, fillers, language, length
+from vnait_lab.suites.suite import Score, Standing, Suite, Training, check
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,6 +27,7 @@ class Options:
     seeds: int
     quick: bool
     base: str | None
+    text: Path | None
     out: Path
     jobs: int | None
     backend: str = "local"
@@ -75,11 +76,7 @@ def study_decoding(options: Options) -> Outcome:
 
 def study_few_labels(options: Options) -> Outcome:
     """8 to 128 labels per class of the real sets in the folder VNAIT_DATA; seeds are draws of rows."""
-    data = os.environ.get("VNAIT_DATA")
-    if data is None:
-        raise InputError(
-            "VNAIT_DATA is not set; set it to a folder with one folder per set (train.csv and test.csv)."
-        )
+    data = _data_folder("one folder per set (train.csv and test.csv)")
 
     def callback(name: str, done: int, total: int, record: Record | None) -> None:
         options.callback(done, total, name if record is None else f"{name} {record.method}")
@@ -106,13 +103,55 @@ def study_few_labels(options: Options) -> Outcome:
     )
 
 
+def study_language(options: Options) -> Outcome:
+    """Models of the next token (causal methods) and of masked tokens, trained on 64 tokens, read at up to
+    2,048; of a text file, or of three texts in the folder VNAIT_DATA.
+    """
+    if options.text is not None:
+        tasks = language.tasks_of_file(options.text)
+    else:
+        folder = _data_folder("wikitext2, tinyshakespeare and eprstmt, or give --text FILE")
+        tasks = language.tasks_of_data(Path(folder))
+    suite = language.suite_of(tasks)
+    check("task", options.tasks or tuple(tasks), tasks)
+    causal = {name for name in METHODS if build(name, dim=64, num_heads=4).causal}
+    methods = options.methods or tuple(METHODS)
+    records: list[Record] = []
+    for masked in (False, True):
+        names = [name for name in options.tasks or tasks if tasks[name].masked == masked]
+        able = [method for method in methods if masked or method not in METHODS or method in causal]
+        if names and able:
+            records += _records(replace(options, methods=able, tasks=names), suite, language.QUICK, METHODS)
+    return Outcome(
+        rows=language.rows(records),
+        show=lambda: terminal.show_losses(language.rows(records), language.LENGTHS),
+        verdicts={
+            f"{method}, {what}": _judged(options, language.verdict(records, method, masked=masked))
+            for method, what, masked in (("vnait-causal", "next", False), ("vnait", "masked", True))
+        },
+    )
+
+
+def _data_folder(contents: str) -> str:
+    """The folder VNAIT_DATA."""
+    data = os.environ.get("VNAIT_DATA")
+    if data is None:
+        raise InputError(f"VNAIT_DATA is not set; set it to a folder with {contents}.")
+    return data
+
+
 def _scores(options: Options, suite: Suite, quick: Training, methods: Iterable[str]) -> list[Score]:
     """The suite's summary; `methods` if the command names none."""
+    return suite.summary(_records(options, suite, quick, methods))
+
+
+def _records(options: Options, suite: Suite, quick: Training, methods: Iterable[str]) -> list[Record]:
+    """What the suite has run; `methods` if the command names none."""
 
     def callback(done: int, total: int, record: Record | None) -> None:
         options.callback(done, total, "" if record is None else f"{record.method} {record.data['name']}")
 
-    records = suite.run(
+    return suite.run(
         methods=options.methods or tuple(methods),
         tasks=options.tasks or tuple(suite.tasks),
         seeds=range(options.seeds),
@@ -122,7 +161,6 @@ def _scores(options: Options, suite: Suite, quick: Training, methods: Iterable[s
         backend=options.backend,
         callback=callback,
     )
-    return suite.summary(records)
 
 
 def _by_length(
@@ -178,4 +216,5 @@ SUITES = {
     "algorithmic": study_algorithmic,
     "decoding": study_decoding,
     "few-labels": study_few_labels,
+    "language": study_language,
 }

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from itertools import groupby
+from math import nan
 from operator import itemgetter
 from statistics import fmean
 from typing import Any
@@ -46,6 +47,19 @@ def show_shares(rows: Sequence[dict[str, Any]], *, name: str) -> None:
         values = (row.get(head, "") for head in heads)
         grid.add_row(*(f"{100 * value:.1f}" if isinstance(value, float) else str(value) for value in values))
     print_wrapped(grid)
+
+
+def show_losses(rows: Sequence[dict[str, Any]], lengths: Sequence[int]) -> None:
+    """The loss of methods per length, one table per task, lowest at the training length first."""
+    for task, group in groupby(rows, key=itemgetter("task")):
+        print(task)
+        grid = new_grid("method", "seeds", *(f"{length:,}" for length in lengths), "s", left=1)
+        for row in sorted(group, key=itemgetter(f"loss_{lengths[0]}")):
+            losses = (f"{row.get(f'loss_{length}', nan):.3f}" for length in lengths)
+            grid.add_row(row["method"], str(row["seeds"]), *losses, f"{row['seconds']:.0f}")
+        print_wrapped(grid)
+        print()
+    print("Mean loss per token, in nats, by the length of the windows; s: seconds of a training.")
 
 
 def show_studies(rows: Sequence[dict[str, Any]]) -> None:

@@ -64,7 +64,7 @@ def test_a_study_runs_shows_and_resumes(
 
 def test_a_quick_look_decides_nothing() -> None:
     options = runners.Options(
-        methods=[], tasks=[], seeds=3, quick=True, base=None, out=Path(), jobs=1, callback=print
+        methods=[], tasks=[], seeds=3, quick=True, base=None, text=None, out=Path(), jobs=1, callback=print
     )
     verdict = Verdict("refuted", "50.0 % on average")
     assert runners._judged(options, verdict) == Verdict(
@@ -78,9 +78,11 @@ def test_a_quick_look_decides_nothing() -> None:
     [
         (
             ["widths"],
-            "unknown study 'widths'. Choose from all, length, elastic, algorithmic, decoding, few-labels, ",
+            "unknown study 'widths'. Choose from all, length, elastic, algorithmic, decoding, few-labels, "
+            "language, ",
         ),
         (["length", "hamming"], "length is a suite with its own options; run it alone"),
+        (["length", "--text", "a.txt"], "--text is for language, and length has its own texts; leave it out"),
         (["hamming", "--seeds", "3"], "a short study has its own arms and seeds"),
     ],
 )
