@@ -607,6 +607,15 @@ def test_an_audit_names_the_sources_and_finds_no_other(family):
     assert all(source.path.endswith("vnait") == source.active for source in after.sources)
 
 
+def test_an_audit_after_a_backward_pass_shares_out_the_gradient():
+    model = model_of("bert").train()
+    vnait.attach(model, "vnait")
+    assert vnait.audit(model).gradient == {}
+    model(ids_of(length=8))[0].square().sum().backward()
+    shares = vnait.audit(model).gradient
+    assert {"coordinates", "encoding", "layers"} < set(shares) and sum(shares.values()) == pytest.approx(1)
+
+
 @pytest.mark.parametrize(("warm_start", "active"), [("exact", True), (None, False)])
 def test_a_rotation_that_the_methods_places_drive_is_active(warm_start, active):
     model = model_of("llama")

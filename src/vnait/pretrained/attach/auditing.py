@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from torch import nn
 from transformers import PreTrainedModel
 
+from vnait.positions.gradients import gradient_shares
 from vnait.positions.method import described
 from vnait.pretrained.attach.attached import attached_to
 from vnait.pretrained.attach.cross_attention import CROSS_ATTENTION
@@ -32,10 +33,13 @@ class Audit:
                 largest state, with every coordinate of an attached method at zero. 0 up to rounding if there
                 is no other source. For a causal model, of its first layer only: deeper ones know the order
                 from what each token could see
+    gradient    after `loss.backward()`, the share of each part in the squared norm of the gradient, as
+                `gradient_shares` gives it; empty without a gradient
     """
 
     sources: tuple[PositionSource, ...]
     leftover: float
+    gradient: dict[str, float]
 
 
 def audit(model: nn.Module) -> Audit:
@@ -56,6 +60,7 @@ def audit(model: nn.Module) -> Audit:
             for path, kind, active in _sources(site)
         ),
         leftover=max(leftover_of(site.owner) for site in sites),
+        gradient=gradient_shares(model),
     )
 
 
