@@ -246,10 +246,11 @@ def test_transformers_is_imported_when_it_is_asked() -> None:
     place=st.floats(-1e5, 1e5, width=32),
     size=st.integers(1, 20).map(lambda half: 2 * half),
     base=st.sampled_from([2.0, 100.0, 1e4, 5e5]),
+    unit=st.sampled_from([1.0, 10.0, 0.3]),
 )
-def test_the_formula(place: float, size: int, base: float) -> None:
-    turn = Rotary(width=size, base=base)(at(place)).rotary[0, 0]
-    assert apart(turn, torch.tensor(reference(place, size, base), dtype=torch.float64)) < 1e-9
+def test_the_formula(place: float, size: int, base: float, unit: float) -> None:
+    turn = Rotary(width=size, base=base, unit=unit)(at(place)).rotary[0, 0]
+    assert apart(turn, torch.tensor(reference(place / unit, size, base), dtype=torch.float64)) < 1e-9
     assert turn.abs().max() <= math.pi + 1e-9
 
 
@@ -669,6 +670,11 @@ def scaled(**settings_: Any) -> Callable[[], object]:
     [
         (lambda: Rotary(width=7), "a head width of 7 can't be rotated in pairs; take an even width"),
         (lambda: Rotary(width=0), "a head width of 0 can't be rotated in pairs"),
+        (lambda: Rotary(width=8, unit=0.0), "unit=0.0; it is a distance and must be positive and finite"),
+        (
+            lambda: Rotary(width=8, unit=2.0, scaling=Scaling(rule="linear", factor=2.0)),
+            "unit=2.0; a scaling counts tokens: leave the unit out",
+        ),
         (lambda: Rotary(width=8, base=1.0), "base=1.0 gives no falling frequencies; give a number above 1"),
         (
             lambda: Rotary(width=2, scaling=RULES["dynamic"]),
@@ -744,7 +750,7 @@ def test_messages(make: Callable[[], object], message: str) -> None:
 
 
 def test_repr_of_the_parts() -> None:
-    assert repr(Rotary(width=8)) == "Rotary(width=8, base=10000, scaling=None)"
+    assert repr(Rotary(width=8)) == "Rotary(width=8, base=10000, unit=1, scaling=None)"
     assert repr(PartialRotary(width=8, share=0.5)) == "PartialRotary(width=8, share=0.5, base=10000)"
     assert repr(XPos(width=8)) == "XPos(width=8, base=10000, scale_base=512)"
     assert repr(Axial(width=8)) == "Axial(width=8, axes=2, base=100)"

@@ -114,7 +114,10 @@ def _vnait(
     ]
     encoding: nn.Module = e.Spatial(dim=size.dim, features=features, hidden=(64,), start=1.0)
     if rotates and size.width % 2 == 0:  # vectors of 25 numbers, say, have heads without pairs of channels
-        encoding = e.Sum(encoding, e.Axis(_rotary(size), 0))
+        # At most 1.6 turns in a text, and blurred, or heads find neighbours by the size of a step, which no
+        # longer text has.
+        turning = e.Blurred(e.Rotary(width=size.width, base=100.0, unit=c.SPAN / 10), width=3.0)
+        encoding = e.Sum(encoding, e.Axis(turning, 0))
     return _method(
         coordinates=c.Jitter(coordinates, shift=12.0, share=0.5),
         encoding=encoding,
@@ -369,7 +372,7 @@ METHODS: dict[str, Recipe] = {
         "places from either end, centre), S = 100 R_i/R_n, in half of the training texts + U(-12, 12), "
         "R_i = g_1 + ... + g_i, g = clip(l, 0, 1), l = 3/2 + 4 (f(e) + 4 w ((1 + cos)/2)^8), cos with the "
         "token before, l's gradient over n; window, learned 3 times as fast, and nearest, in 7 of 10 each, "
-        "and places count by g, too; q, k turned by S w_k, w_k = 10000^(-2k/K); scores * log n/log n0; of N "
+        "and places count by g, too; q, k turned by S w_k, w_k = 100^(-2k/K)/10, in training by (S + U(-3, 3)) w_k; scores * log n/log n0; of N "
         "training texts loss + 24/N mean max(0, 3/2 - l)",
         source="the Vnait papers; docs/faithfulness.md; studies/findings/",
     ),

@@ -11,6 +11,7 @@ from .codes import Harmonics as Harmonics
 from .codes import Linear as Linear
 from .codes import Sinusoid as Sinusoid
 from .combined import Axis as Axis
+from .combined import Blurred as Blurred
 from .combined import Concatenated as Concatenated
 from .combined import NoPosition as NoPosition
 from .combined import Sum as Sum

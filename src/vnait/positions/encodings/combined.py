@@ -1,4 +1,4 @@
-"""Encodings composed of others: on another axis, summed or concatenated; and NoPosition.
+"""Encodings composed of others: on another axis, blurred, summed or concatenated; and NoPosition.
 
 With them, a code of one axis has 2-D forms, of D channels:
 
@@ -11,6 +11,7 @@ They are `causal` or `relative` if all their parts are. Source: this project.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import fields
 from functools import reduce
@@ -21,6 +22,7 @@ from torch import nn
 
 from vnait.positions.encodings.shared import At, since
 from vnait.positions.injection import Injection
+from vnait.shared.randomness import generator
 
 
 class NoPosition(nn.Module):
@@ -83,6 +85,41 @@ class Axis(_Combined):
 
     def extra_repr(self) -> str:
         return f"axis={self.axis}"
+
+
+class Blurred(_Combined):
+    """In training, the encoding of at + u, u uniform in (-width, width), drawn for each token and axis.
+
+    Tokens less than `width` apart can't be told apart by it, so that a model learns their order from what
+    stands beside them, at any length, and not from the size of a step at the lengths of training.
+
+    width   in the coordinate's unit
+
+    Source: this project, after the local noise of CAPE (arXiv 2106.03143); `studies/findings/`.
+
+    >>> at = torch.tensor([[[50.0], [100.0]]])
+    >>> torch.equal(Blurred(NoPosition(), width=3.0).blurred(at), at)
+    False
+    """
+
+    def __init__(self, encoding: nn.Module, *, width: float) -> None:
+        super().__init__(encoding)
+        if not 0 < width < math.inf:
+            raise ValueError(f"width={width}; it is a distance and must be positive and finite.")
+        self.width = width
+
+    def forward(self, at: At) -> Injection:
+        return self.encodings[0](self.blurred(at))
+
+    def blurred(self, at: At) -> At:
+        """The coordinates that the encoding reads."""
+        if not self.training:
+            return at
+        draws = torch.rand(at.shape, dtype=at.dtype, device=at.device, generator=generator(at.device))
+        return at + self.width * (2 * draws - 1)
+
+    def extra_repr(self) -> str:
+        return f"width={self.width:g}"
 
 
 class Sum(_Combined):

@@ -20,9 +20,10 @@ from vnait.shared.values import check, precision
 
 
 class Rotary(nn.Module):
-    """RoPE: angle_k = p * base^(-2k/K), with any real p; rotary, (B, T, K/2).
+    """RoPE: angle_k = p / unit * base^(-2k/K), with any real p; rotary, (B, T, K/2).
 
     width       K, the width of a head, even
+    unit        the distance by which the first pair turns by 1 radian; 1 with a scaling
     scaling     for longer texts than trained on
 
     The attention factor m of yarn and longrope multiplies cos and sin in transformers, so it enters as
@@ -33,10 +34,17 @@ class Rotary(nn.Module):
              [2.0000, 0.0200]]])
     """
 
-    def __init__(self, *, width: int, base: float = 10_000.0, scaling: Scaling | None = None) -> None:
+    def __init__(
+        self, *, width: int, base: float = 10_000.0, unit: float = 1.0, scaling: Scaling | None = None
+    ) -> None:
         super().__init__()
         self.width, self.base, self.scaling = _checked_width(width), _checked_base(base), scaling
+        if not 0 < unit < math.inf:
+            raise ValueError(f"unit={unit}; it is a distance and must be positive and finite.")
+        self.unit = unit
         if scaling is not None:
+            if unit != 1:
+                raise ValueError(f"unit={unit}; a scaling counts tokens: leave the unit out.")
             scaling.check_fit(width)
 
     @property
@@ -55,7 +63,8 @@ class Rotary(nn.Module):
 
     def forward(self, at: At) -> Injection:
         if self.scaling is None:
-            return Injection(rotary=_angles(at[..., :1], _geometric(self.width // 2, self.base, at.device)))
+            rates = _geometric(self.width // 2, self.base, at.device) / self.unit
+            return Injection(rotary=_angles(at[..., :1], rates))
         # The pad: a sentence without tokens has a length, too.
         length = F.pad(at[..., 0].detach().double(), (0, 1)).amax(-1) + 1
         rates, factor = self.scaling.rates(self.width, self.base, length)
@@ -65,7 +74,7 @@ class Rotary(nn.Module):
         )
 
     def extra_repr(self) -> str:
-        return f"width={self.width}, base={self.base:g}, scaling={self.scaling}"
+        return f"width={self.width}, base={self.base:g}, unit={self.unit:g}, scaling={self.scaling}"
 
 
 class PartialRotary(nn.Module):
