@@ -30,7 +30,7 @@ from vnait.pretrained import load_adapter, save_base
 from vnait.pretrained.attach.attached import attached_owners
 
 every_family = pytest.mark.parametrize("family", FAMILIES)
-TINY = Path(__file__).parent / "golden" / "format_8" / "tiny_bert"
+TINY = Path(__file__).parent / "golden" / "format_9" / "tiny_bert"
 PAST = r"was called without the attached model's forward, .* call the model itself"
 
 

@@ -16,6 +16,7 @@ from vnait.positions.encodings import (
     AlibiBias,
     Axis,
     Binary,
+    Blurred,
     Concatenated,
     GridTable,
     Linear,
@@ -54,6 +55,16 @@ def test_several_axes_are_encoded_in_the_order_given() -> None:
     table = GridTable(dim=4, shape=(4, 4)).double()
     assert same(Axis(table, (2, 0))(at), table(torch.stack([at[..., 2], at[..., 0]], -1)))
     assert not same(Axis(table, (2, 0))(at), Axis(table, (0, 2))(at))
+
+
+def test_noise_of_a_width_blurs_each_token_in_training_alone() -> None:
+    places = 10 * drawn(40, 50, 2, seed=3)
+    part = Blurred(Rotary(width=8), width=3.0)
+    moved = part.blurred(places) - places
+    assert moved.abs().max() <= 3 and moved.std() == pytest.approx(3**0.5, rel=0.1)
+    assert len(moved.unique()) == moved.numel()  # per text, token and axis
+    assert part(places).rotary.shape == (40, 50, 4) and not same(part(places), Rotary(width=8)(places))
+    assert same(part.eval()(places), Rotary(width=8)(places))
 
 
 def test_a_sum_is_the_sum_of_injections() -> None:
@@ -242,6 +253,7 @@ for part in (codes, scores):
     [
         (lambda: Sum(), r"Sum\(\) has no encodings; give some, or take NoPosition"),
         (lambda: Concatenated(), r"Concatenated\(\) has no encodings"),
+        (lambda: Blurred(NoPosition(), width=0.0), "width=0.0; it is a distance and must be positive"),
         (lambda: Axis(NoPosition(), ()), r"axis=\(\); give the number of an axis, from 0, or several"),
         (lambda: Axis(NoPosition(), -1), "axis=-1; give the number of an axis, from 0"),
         (lambda: Axis(NoPosition(), (0, -2)), r"axis=\(0, -2\); give the number"),
@@ -270,3 +282,4 @@ def test_messages(make: Callable[[], object], message: str) -> None:
 
 def test_what_an_axis_shows_of_itself() -> None:
     assert "axis=(1, 2)" in repr(Axis(NoPosition(), [1, 2]))
+    assert "width=3" in repr(Blurred(NoPosition(), width=3.0))

@@ -40,7 +40,7 @@ from vnait.pretrained.doctor.tokenizing import tokens_cut
 from vnait.pretrained.doctor.trial import plain
 
 ROOT = Path(__file__).parents[1]
-GOLDEN = ROOT / "tests" / "golden" / "format_8"
+GOLDEN = ROOT / "tests" / "golden" / "format_9"
 HALVES = [name for name in KEY if name not in ("fnet", "xglm", "m2m_100")]  # which run in float32 alone
 FAMILIES = [pytest.param(name, marks=[] if name in FAST else pytest.mark.long) for name in KEY]
 

@@ -363,7 +363,7 @@ def test_a_control_is_the_same_training_with_shuffled_labels(trained, capsys, mo
 def test_a_control_of_a_tuned_base_starts_from_the_base(trained, monkeypatch):
     calls = []
     monkeypatch.setattr(control, "fit", lambda *given, **_: calls.append(given))
-    base = Path(__file__).parent / "golden" / "format_8" / "tiny_bert"
+    base = Path(__file__).parent / "golden" / "format_9" / "tiny_bert"
     model, table = predict.load(trained / "model"), text.read(str(trained / "made.csv"))
     settings = {**model.record.run, "base": str(base)}
     control.shuffled(replace(model, record=replace(model.record, run=settings)), table)

@@ -19,7 +19,7 @@ from vnait.results.record import read
 from vnait.train import predict
 
 GOLDEN = Path(__file__).parent / "golden"
-FORMATS = ("format_8",)
+FORMATS = ("format_9",)
 
 
 @pytest.fixture(params=FORMATS)

@@ -25,7 +25,7 @@ from vnait.train.fitting import fit
 from vnait.train.linear import Pooled
 from vnait.train.predict import load
 
-GOLDEN = Path(__file__).parent / "golden" / "format_8"
+GOLDEN = Path(__file__).parent / "golden" / "format_9"
 CODE = "open({!r}, 'w').close()\nfrom transformers import BertConfig as Config, BertModel as Model\n"
 CODE += "from transformers import PreTrainedTokenizerFast as Words\n"
 TABLE = Table(texts=["a good film", "a dull film"] * 8, labels=["good", "dull"] * 8, name="table", dropped=0)

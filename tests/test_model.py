@@ -82,7 +82,7 @@ def test_configuration_survives_saving(tmp_path: Path) -> None:
 
 
 def test_another_format_is_refused() -> None:
-    with pytest.raises(InputError, match="this model is of format 4, and this vnait reads format 8"):
+    with pytest.raises(InputError, match="this model is of format 4, and this vnait reads format 9"):
         VnaitConfig(vnait_format=4)
 
 
@@ -496,7 +496,7 @@ DAMAGED = [
     *((written(content), "is damaged: it is .*, expected an object") for content in (b"[]", b"3", b"null")),
     (written(b'{"model_type": "bert"}'), r"holds no vnait classifier \(its config.json names None\)"),
     (VnaitForMaskedLM(config()).save_pretrained, r"holds no vnait classifier .*VnaitForMaskedLM"),
-    (edited(vnait_format=4), "this model is of format 4, and this vnait reads format 8"),
+    (edited(vnait_format=4), "this model is of format 4, and this vnait reads format 9"),
     (edited(hidden_size=-8), "is damaged: "),
     (
         edited(method="mine"),

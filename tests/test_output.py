@@ -28,7 +28,7 @@ from vnait.results.about import About
 from vnait.shared.escaping import safe
 from vnait.train import saved
 
-GOLDEN = Path(__file__).parent / "golden" / "format_8"
+GOLDEN = Path(__file__).parent / "golden" / "format_9"
 MODEL = str(GOLDEN / "vnait")
 TEXT = "a naïve “film” 好 😀"
 HOSTILE = "\x1b[2J\x1b]0;title\x07\x9b31m\u202e"  # clears, retitles, colours, turns around

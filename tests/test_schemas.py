@@ -27,7 +27,7 @@ from vnait.shared.errors import InputError
 from vnait.train import predict
 from vnait.train.baselines import BASELINES, fit_baseline
 
-GOLDEN = Path(__file__).parent / "golden" / "format_8"
+GOLDEN = Path(__file__).parent / "golden" / "format_9"
 VALUES = [None, True, -1, 3.5, "x", "", [], {}, [1], {"a": 1}, [[]]]
 GONE = object()
 

@@ -1,6 +1,6 @@
 """Write a folder of tests/golden: everything that this version saves, with the numbers that its models give.
 
-    python tests/golden/make.py tests/golden/format_8
+    python tests/golden/make.py tests/golden/format_9
 
 Run it only when a new format is added, from the commit that writes the format, into a folder with the
 format's number; `tests/test_golden.py` then checks that later versions still read it.

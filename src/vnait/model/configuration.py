@@ -7,7 +7,7 @@ from transformers import PreTrainedConfig
 from vnait.shared.errors import InputError
 
 MAX_LAYERS = 1_000  # at most: a number in a file of others must not take hours
-FORMAT = 8  # of a saved model; another number is refused rather than misread
+FORMAT = 9  # of a saved model; another number is refused rather than misread
 
 
 class VnaitConfig(PreTrainedConfig):

@@ -372,8 +372,8 @@ METHODS: dict[str, Recipe] = {
         "places from either end, centre), S = 100 R_i/R_n, in half of the training texts + U(-12, 12), "
         "R_i = g_1 + ... + g_i, g = clip(l, 0, 1), l = 3/2 + 4 (f(e) + 4 w ((1 + cos)/2)^8), cos with the "
         "token before, l's gradient over n; window, learned 3 times as fast, and nearest, in 7 of 10 each, "
-        "and places count by g, too; q, k turned by S w_k, w_k = 100^(-2k/K)/10, in training by (S + U(-3, 3)) w_k; scores * log n/log n0; of N "
-        "training texts loss + 24/N mean max(0, 3/2 - l)",
+        "and places count by g, too; q, k turned by S w_k, w_k = 100^(-2k/K)/10, in training by "
+        "(S + U(-3, 3)) w_k; scores * log n/log n0; of N training texts loss + 24/N mean max(0, 3/2 - l)",
         source="the Vnait papers; docs/faithfulness.md; studies/findings/",
     ),
     "vnait-uniform": Recipe(
