@@ -13,6 +13,7 @@ from transformers import Trainer, TrainerCallback, TrainingArguments
 from vnait.model import VnaitConfig, VnaitForSequenceClassification
 from vnait.positions.coordinates import elastic
 from vnait.positions.coordinates.shared import averaged
+from vnait.positions.encodings import Blurred
 from vnait.positions.gradients import gradient_shares
 
 IDS = torch.randint(3, 20, (16, 60), generator=torch.Generator().manual_seed(0))
@@ -96,8 +97,11 @@ def test_the_trainer_of_transformers_has_the_gradients_of_a_bare_loop(tmp_path):
 
 
 def without_draws(network: VnaitForSequenceClassification) -> VnaitForSequenceClassification:
-    """Without jitter and dropout, which two loops draw differently."""
+    """Without jitter, noise and dropout, which two loops draw differently."""
     network.model.method.coordinates.shift = 0.0
+    for part in network.modules():
+        if isinstance(part, Blurred):
+            part.width = 0.0
     for view in network.model.method.inputs.views:
         view.dropout = 0.0
     return network

@@ -253,7 +253,9 @@ def test_causal_vnait_is_vnait_without_what_follows() -> None:
     spatial, rotation = default.encoding.encodings
     assert [type(part) for part in spatial.features] == [Scalar, Fourier, Anchors, Centre]
     assert spatial.features[1].shortest == 12.5
-    assert (rotation.axis, type(rotation.encodings[0])) == ((0,), Rotary)  # S as an angle
+    (blurred,) = rotation.encodings
+    (rotary,) = blurred.encodings  # S as an angle
+    assert (rotation.axis, blurred.width, rotary.base, rotary.unit) == ((0,), 3.0, 100.0, 10.0)
     assert causal.scale.sees == "prefix"
 
 

@@ -78,7 +78,7 @@ def test_configuration_survives_saving(tmp_path: Path) -> None:
     loaded = AutoConfig.from_pretrained(tmp_path)
     assert isinstance(loaded, VnaitConfig)
     assert (loaded.method, loaded.vector_size, loaded.num_labels) == ("learned", 7, 5)
-    assert (loaded.smoothness, loaded.max_length, loaded.vnait_format) == (0.3, 99, 8)
+    assert (loaded.smoothness, loaded.max_length, loaded.vnait_format) == (0.3, 99, 9)
 
 
 def test_another_format_is_refused() -> None:
