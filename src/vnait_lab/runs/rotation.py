@@ -1,6 +1,9 @@
 """What a rotation by S adds: `vnait-uniform` with queries and keys rotated by a place, in the length suite.
 
-    python -m vnait_lab.runs.rotation [--tasks thirds,order3] [--arms "S, added; index, added"] [--seeds 3]
+    python -m vnait_lab.runs.rotation [--tasks order,adjacent] [--arms "S, added; index, added"] [--seeds 3]
+    python -m vnait_lab.runs.rotation --chosen
+
+The second command has the four tasks by which the rotation was chosen, with seeds from 100.
 
 A variant is what rotates (S; the same without noise in training; S as `rope` takes the index, which is 16
 turns in a text; the index; sorted random numbers in training; or nothing), and whether the spatial vector is
@@ -8,10 +11,12 @@ added to the input, too. All have the neighbours of `vnait` and its factor of th
 Records go to studies/records/rotation; recorded runs are not repeated.
 """
 
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from torch import nn
+import torch
+from torch import Generator, nn
 
 from vnait.positions.coordinates import SPAN, Ends, Jitter, Joined, Randomized, Span
 from vnait.positions.encodings import (
@@ -31,8 +36,24 @@ from vnait.positions.inputs import Add, Fusion, Local, Nearest, Neighbours
 from vnait.positions.method import Method
 from vnait.positions.methods import Size
 from vnait_lab.records import path_of
-from vnait_lab.runs import parser, register, run_suite
+from vnait_lab.runs import parser, register, show_progress
+from vnait_lab.runs.held_out import which_part
 from vnait_lab.suites import length
+from vnait_lab.suites.registry import registry
+from vnait_lab.suites.tasks import (
+    A,
+    B,
+    M,
+    Task,
+    Texts,
+    at,
+    below,
+    coin,
+    put,
+    put_both,
+    three_places,
+    words,
+)
 
 SLOW: dict[str, float] = {"base": 100.0, "unit": SPAN / 10}
 # The axis of (S, i - 1, n - i, random i), the settings of the rotation, and the width of its noise.
@@ -70,10 +91,44 @@ def variant(size: Size, *, rotates: str, adds: bool) -> Method:
     )
 
 
+CHOSEN, task = registry(Task)  # by these
+
+task("global", "in which fifth of the text is M?", classes=5, name="fifths")(partial(which_part, 5))
+
+
+@task("local", "A and B stand two apart: is A the left one?")
+def two_apart(count: int, length: int, random: Generator) -> Texts:
+    """Both occur once."""
+    ids, left = words(count, length, random), coin(count, random)
+    place = below(length - 2, count, random)
+    return put_both(ids, place, place + 2, left), left
+
+
+@task("mixed", "of what class is the word before the last M?")
+def before_last(count: int, length: int, random: Generator) -> Texts:
+    """Two Ms, a word before each."""
+    ids, last = words(count, length, random), 3 + below(length - 3, count, random)
+    first = 1 + (torch.rand(count, generator=random) * (last - 2)).long()
+    ids = put(put(ids, first, M), last, M)
+    return ids, at(ids, last - 1) % 2
+
+
+@task("global", "do A, B and M stand in this order, or in one that begins with B or M and goes on so?")
+def cyclic(count: int, length: int, random: Generator) -> Texts:
+    """All three occur once, anywhere; if not, in the order of A, M, B."""
+    ids, yes = words(count, length, random), coin(count, random)
+    marks = torch.tensor([[[B, A, M], [A, M, B], [M, B, A]], [[A, B, M], [B, M, A], [M, A, B]]])
+    orders = marks[yes, below(3, count, random)]
+    for place, mark in zip(three_places(length, count, random).unbind(1), orders.unbind(1), strict=True):
+        ids = put(ids, place, mark)
+    return ids, yes
+
+
 def main() -> None:
     """Run what is not recorded."""
     command = parser(__doc__, seeds=3, tasks=())
     command.add_argument("--arms", help="with semicolons [all]")
+    command.add_argument("--chosen", action="store_true", help="the tasks by which it was chosen")
     options = command.parse_args()
     register(
         {name: partial(variant, **parts) for name, parts in VARIANTS.items()},
@@ -81,8 +136,19 @@ def main() -> None:
         "vnait_lab.runs.rotation",
     )
     chosen = options.arms.split("; ") if options.arms else list(VARIANTS)
-    tasks = options.tasks or tuple(length.SUITE.tasks)
-    run_suite(length.SUITE, options, methods=chosen, tasks=tasks, path=path_of("rotation"))
+    suite, seeds = (
+        (replace(length.SUITE, tasks=CHOSEN), range(100, 100 + options.seeds))
+        if options.chosen
+        else (length.SUITE, range(options.seeds))
+    )
+    suite.run(
+        methods=chosen,
+        tasks=options.tasks or tuple(suite.tasks),
+        seeds=seeds,
+        path=path_of("rotation"),
+        jobs=options.jobs,
+        callback=show_progress,
+    )
 
 
 if __name__ == "__main__":
