@@ -2,9 +2,12 @@
 
 import doctest
 import importlib.util
+import os
 import pkgutil
 import re
 import shlex
+import sys
+from collections import Counter
 from functools import cache
 from pathlib import Path
 
@@ -18,6 +21,7 @@ from vnait.positions.plugins import load_file
 
 ROOT = Path(__file__).parent.parent
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("benchmarks/*.md")])
+TUTORIALS = sorted(ROOT.glob("docs/tutorials/*.md"))
 MODULES = sorted(
     found.name
     for package in (vnait, vnait_lab)
@@ -53,12 +57,49 @@ SLOW = {"docs/how-to-research.md"}
     "page",
     [pytest.param(ROOT / name, id=name, marks=[pytest.mark.slow] * (name in SLOW)) for name in named(PAGES)],
 )
-def test_python_on_a_page_runs(page, tmp_path, monkeypatch):
-    blocks = re.findall(r"```python\n(.*?)```", page.read_text(encoding="utf-8"), re.S)
+def test_python_on_a_page_runs(page, tmp_path, monkeypatch, capsys):
+    """And prints what the page shows below a block."""
+    text = page.read_text(encoding="utf-8")
+    skip_without_packages(text)
     monkeypatch.chdir(tmp_path)
     space: dict[str, object] = {"__name__": "page"}
-    for block in blocks:
+    for block, shown in re.findall(r"```python\n(.*?)```(?:\n\n```text\n(.*?)```)?", text, re.S):
+        capsys.readouterr()
         exec(compile(block, str(page), "exec"), space)
+        if shown:
+            assert capsys.readouterr().out.split() == shown.split()
+
+
+def skip_without_packages(text):
+    """A package whose files a page reads is no dependency of ours."""
+    for package in re.findall(r'files\("(\w+)"\)', text):
+        pytest.importorskip(package, reason=f"the page needs the package {package}")
+
+
+def outputs(text):
+    """What the cells print; of commands the words alone, since training differs between machines."""
+    cells = re.findall(r"```(python|bash)\n.*?```\n\n```text\n(.*?)```", text, re.S)
+    return [
+        shown.split() if language == "python" else Counter(re.sub(r"[-+]?\d[\d.,]*", "#", shown).split())
+        for language, shown in cells
+    ]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("page", TUTORIALS, ids=named(TUTORIALS))
+def test_a_tutorial_runs_as_a_notebook_and_prints_what_its_page_shows(page, tmp_path, monkeypatch):
+    text = page.read_text(encoding="utf-8")
+    skip_without_packages(text)
+    monkeypatch.syspath_prepend(ROOT / "docs")
+    command = tmp_path / "bin" / "vnait"
+    command.parent.mkdir()
+    command.write_text(f'#!/bin/sh\nexec {sys.executable} -m vnait "$@"\n')
+    command.chmod(0o755)
+    monkeypatch.setenv("PATH", str(command.parent), prepend=os.pathsep)
+    run = importlib.import_module("tutorials").executed(page, tmp_path)
+    written = re.compile(r"(```(?:python|bash)\n.*?```\n\n)```text\n.*?```", re.S)
+    assert written.sub(r"\1", run) == written.sub(r"\1", text)
+    assert outputs(run) == outputs(text)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=named(PAGES))
@@ -76,7 +117,7 @@ def test_links_and_files_named_on_a_page_exist(page):
 @pytest.mark.parametrize("page", PAGES, ids=named(PAGES))
 def test_commands_on_a_page_are_known(page):
     """Every `vnait ...` on a page names a command and options that exist."""
-    text = page.read_text(encoding="utf-8")
+    text = page.read_text(encoding="utf-8").replace("\\\n", " ")
     lines = re.findall(r"^\s*vnait (.+?)(?:\s{2,}#.*)?$", text, re.M) + re.findall(r"`vnait ([^`]+)`", text)
     for line in lines:
         check_command(shlex.split(line, comments=True))
