@@ -22,6 +22,19 @@ from vnait.positions.plugins import load_file
 ROOT = Path(__file__).parent.parent
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("benchmarks/*.md")])
 TUTORIALS = sorted(ROOT.glob("docs/tutorials/*.md"))
+# The claims and their results have words of their own, a changelog dates.
+FREE = ("CHANGELOG.md", "documents.md", "results.md", "faithfulness.md")
+STYLED = [
+    page for page in PAGES if page.parent.name in (ROOT.name, "docs", "tutorials") and page.name not in FREE
+]
+# How often a page still has what docs/style.md avoids; none on the others.
+CEILINGS = {
+    "CONTRIBUTING.md": {"place": 1, "verdicts outside the laboratory": 4},
+    "README.md": {"place": 2},
+    "docs/conformance.md": {"place": 1, "law": 1},
+    "docs/doctor.md": {"place": 15, "a sentence without a verb": 2},
+    "docs/methods.md": {"law": 1},
+}
 MODULES = sorted(
     found.name
     for package in (vnait, vnait_lab)
@@ -140,6 +153,27 @@ def check_command(words):
         option for parameter in command.params for option in (*parameter.opts, *parameter.secondary_opts)
     } | {"--help"}
     assert [word for word in words if word.startswith("--") and word.split("=")[0] not in known] == []
+
+
+def patterns():
+    """What docs/style.md avoids: its table's first two columns."""
+    table = (ROOT / "docs/style.md").read_text(encoding="utf-8").replace(r"\|", "\0")
+    rows = re.findall(r"^\| ([^|]+) \| `+(.+?)`+ \|", table, re.M)
+    return {name: re.compile(pattern.replace("\0", "|"), re.M) for name, pattern in rows}
+
+
+def avoided(page):
+    """How often each pattern occurs in a page's prose: without code, links' targets and tables."""
+    text = re.sub(r"```.*?```", "", page.read_text(encoding="utf-8"), flags=re.S)
+    text = re.sub(r"^    .*$|^\|.*$|`[^`]*`|\]\([^)]*\)", "", text, flags=re.M)
+    text = re.sub(r"(?<!\n)\n(?![\n#*-])", " ", text)
+    return Counter({name: len(pattern.findall(text)) for name, pattern in patterns().items()}) + Counter()
+
+
+@pytest.mark.parametrize("page", STYLED, ids=named(STYLED))
+def test_a_page_keeps_the_style(page):
+    """No pattern is more frequent than its ceiling."""
+    assert avoided(page) - Counter(CEILINGS.get(str(page.relative_to(ROOT)), {})) == Counter()
 
 
 def test_the_readme_is_short():
