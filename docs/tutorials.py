@@ -16,8 +16,13 @@ from pathlib import Path
 import jupytext
 import nbformat
 from nbclient import NotebookClient
+from playwright.sync_api import sync_playwright
 
 FOLDER = Path(__file__).parent / "tutorials"
+FIGURES = Path(__file__).parent / "figures"
+SCREENS = {
+    "classify": ("runs/dna/report.html", "report.png")
+}  # pages that a tutorial's cells write, as pictures
 WRITTEN = re.compile(r"\A\s*```text\n.*?\n```\n*", re.S)  # an output, at the start of what follows a cell
 PICTURE = re.compile(r"!\[[^\]]*\]\(\.\./figures/([\w.-]+)\)")
 HEADER = """---
@@ -25,7 +30,7 @@ jupyter:
   kernelspec: {name: python3, language: python, display_name: Python 3}
 ---
 """  # without it, jupytext takes the language of most cells
-WIDTH = "80"  # of the terminal that the commands print for
+WIDTH = "90"  # of the terminal that the commands print for
 
 
 def notebook(page: Path) -> nbformat.NotebookNode:
@@ -68,7 +73,20 @@ def main(pages: list[Path]) -> None:
         with tempfile.TemporaryDirectory() as folder:
             page.write_text(executed(page, Path(folder)), encoding="utf-8")
             for name in PICTURE.findall(page.read_text(encoding="utf-8")):
-                shutil.copy(Path(folder) / name, FOLDER.parent / "figures" / name)
+                shutil.copy(Path(folder) / name, FIGURES / name)
+            if page.stem in SCREENS:
+                source, name = SCREENS[page.stem]
+                photograph(Path(folder) / source, FIGURES / name)
+
+
+def photograph(source: Path, target: Path) -> None:
+    """The top of a page, as Debian's chromium shows it."""
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
+        view = browser.new_page(viewport={"width": 1000, "height": 1150})
+        view.goto(source.resolve().as_uri(), wait_until="networkidle")
+        view.screenshot(path=target)
+        browser.close()
 
 
 if __name__ == "__main__":
