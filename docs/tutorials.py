@@ -16,7 +16,6 @@ from pathlib import Path
 import jupytext
 import nbformat
 from nbclient import NotebookClient
-from playwright.sync_api import sync_playwright
 
 FOLDER = Path(__file__).parent / "tutorials"
 FIGURES = Path(__file__).parent / "figures"
@@ -81,6 +80,8 @@ def main(pages: list[Path]) -> None:
 
 def photograph(source: Path, target: Path) -> None:
     """The top of a page, as Debian's chromium shows it."""
+    from playwright.sync_api import sync_playwright  # not needed to build the site
+
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
         view = browser.new_page(viewport={"width": 1000, "height": 1150})

@@ -11,8 +11,10 @@ from collections import Counter
 from functools import cache
 from pathlib import Path
 
+import numpy as np
 import pytest
 import typer
+from PIL import Image
 
 import vnait
 import vnait_lab
@@ -109,10 +111,14 @@ def test_a_tutorial_runs_as_a_notebook_and_prints_what_its_page_shows(page, tmp_
     command.write_text(f'#!/bin/sh\nexec {sys.executable} -m vnait "$@"\n')
     command.chmod(0o755)
     monkeypatch.setenv("PATH", str(command.parent), prepend=os.pathsep)
-    run = importlib.import_module("tutorials").executed(page, tmp_path)
+    tutorials = importlib.import_module("tutorials")
+    run = tutorials.executed(page, tmp_path)
     written = re.compile(r"(```(?:python|bash)\n.*?```\n\n)```text\n.*?```", re.S)
     assert written.sub(r"\1", run) == written.sub(r"\1", text)
     assert outputs(run) == outputs(text)
+    for name in tutorials.PICTURE.findall(text):
+        shown, drawn = (np.asarray(Image.open(path)) for path in (tutorials.FIGURES / name, tmp_path / name))
+        assert shown.shape == drawn.shape
 
 
 @pytest.mark.parametrize("page", PAGES, ids=named(PAGES))
