@@ -56,6 +56,7 @@ REFERENCE = {
     "pretrained": ["vnait.pretrained", "vnait.pretrained.doctor", "vnait.pretrained.extend"],
     "results": ["vnait.results.drawing", "vnait.results.report"],
 }
+LAST = ("studies", "benchmarks", "CHANGELOG.md", "docs/decisions", "docs/documents.md")  # in searches
 ELSEWHERE = ("METHODS", "vectors", "subjects")  # methods.md; packages of their own
 
 
@@ -67,6 +68,10 @@ def main(site: Path, root: Path = ROOT) -> None:
         target = pages / path.relative_to(root)
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(path, target)
+        if path.suffix == ".md" and str(path.relative_to(root)).startswith(LAST):
+            target.write_text(
+                "---\nsearch: {boost: 0.1}\n---\n" + path.read_text(encoding="utf-8"), encoding="utf-8"
+            )
     for page in sorted(pages.glob("docs/tutorials/*.md")):
         jupytext.write(notebook(page), page.with_suffix(".ipynb"))
         title, text = page.read_text(encoding="utf-8").split("\n", 1)
@@ -165,7 +170,7 @@ def leaves(name: str, command: Any) -> Iterator[tuple[str, Any]]:
 
 if __name__ == "__main__":
     logging.basicConfig(level=logging.WARNING, format="%(message)s")
-    logging.getLogger("jieba").setLevel(logging.WARNING)  # the search cuts Chinese words by it
+    logging.getLogger("jieba").disabled = True  # the search cuts Chinese words by it; it logs what it loads
     folder = Path(sys.argv[1]) if len(sys.argv) > 1 else ROOT / "build" / "site"
     try:
         main(folder)
