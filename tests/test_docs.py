@@ -136,7 +136,7 @@ def test_links_and_files_named_on_a_page_exist(page):
 @pytest.mark.parametrize("page", PAGES, ids=named(PAGES))
 def test_commands_on_a_page_are_known(page):
     """Every `vnait ...` on a page names a command and options that exist."""
-    text = page.read_text(encoding="utf-8").replace("\\\n", " ")
+    text = re.sub(r"```text\n.*?```", "", page.read_text(encoding="utf-8"), flags=re.S).replace("\\\n", " ")
     lines = re.findall(r"^\s*vnait (.+?)(?:\s{2,}#.*)?$", text, re.M) + re.findall(r"`vnait ([^`]+)`", text)
     for line in lines:
         check_command(shlex.split(line, comments=True))
