@@ -19,7 +19,7 @@ from vnait import cli
 ROOT = Path(__file__).parent.parent
 SEARCHES = {  # what readers look for, and the page that has it
     "left padding": "docs/doctor.html",
-    "rope scaling": "docs/doctor.html",
+    "rope scaling": "docs/extend.html",
     "few labels": "docs/how-to-data.html",
 }
 LOADED = re.compile(r"""<(?:script|link|img|iframe)\b[^>]*?\b(?:src|href)=["']?((?:https?:)?//[^"'\s>]+)""")
