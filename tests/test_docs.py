@@ -34,7 +34,7 @@ CEILINGS = {
     "CONTRIBUTING.md": {"place": 1, "verdicts outside the laboratory": 4},
     "README.md": {"place": 2},
     "docs/conformance.md": {"place": 1, "law": 1},
-    "docs/doctor.md": {"place": 15, "a sentence without a verb": 2},
+    "docs/doctor.md": {"place": 15, "a sentence without a verb": 1},
     "docs/methods.md": {"law": 1},
 }
 MODULES = sorted(
