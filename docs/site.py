@@ -8,24 +8,27 @@ error.
 
 from __future__ import annotations
 
-import inspect
 import logging
-import re
 import shutil
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
+from importlib import import_module
+from inspect import cleandoc
 from pathlib import Path
-from types import FunctionType, ModuleType
 from typing import Any
 
+import jupytext
 import typer
 from mkdocs.commands.build import build
 from mkdocs.config import load_config
 from mkdocs.exceptions import Abort
 
-import vnait
 from vnait.cli import app
-from vnait.positions import building, coordinates, encodings, inputs
+from vnait.positions import building
+
+sys.path.insert(0, str(Path(__file__).parent))
+from docstrings import escaped, markdown
+from tutorials import notebook
 
 ROOT = Path(__file__).parent.parent
 PAGES = (
@@ -41,9 +44,20 @@ PAGES = (
     "studies/**/*.png",
     "benchmarks/*.md",
 )
-MARKS = re.compile(r"([\\*_<>\[\]|#~])")  # what Markdown would read into a formula
-TORCHS = ("forward", "reset_parameters", "extra_repr")  # torch calls them; a module is described by its class
-NAMED = re.compile(r"^(\S+)\s{2,}(\S.*)$")  # a line of a docstring's list: a name, its meaning
+# The public packages of each page of the reference; a name is described where it first occurs.
+REFERENCE = {
+    "public": ["vnait"],
+    "coordinates": ["vnait.positions.coordinates"],
+    "encodings": ["vnait.positions.encodings"],
+    "inputs": ["vnait.positions.inputs"],
+    "positions": ["vnait.positions", "vnait.positions.conformance_suite"],
+    "data": ["vnait.data", "vnait.data.vectors"],
+    "models": ["vnait.model", "vnait.train.tasks"],
+    "pretrained": ["vnait.pretrained", "vnait.pretrained.doctor", "vnait.pretrained.extend"],
+    "results": ["vnait.results.drawing", "vnait.results.report"],
+}
+LAST = ("studies", "benchmarks", "CHANGELOG.md", "docs/decisions", "docs/documents.md")  # in searches
+ELSEWHERE = ("METHODS", "vectors", "subjects")  # methods.md; packages of their own
 
 
 def main(site: Path, root: Path = ROOT) -> None:
@@ -54,6 +68,15 @@ def main(site: Path, root: Path = ROOT) -> None:
         target = pages / path.relative_to(root)
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(path, target)
+        if path.suffix == ".md" and str(path.relative_to(root)).startswith(LAST):
+            target.write_text(
+                "---\nsearch: {boost: 0.1}\n---\n" + path.read_text(encoding="utf-8"), encoding="utf-8"
+            )
+    for page in sorted(pages.glob("docs/tutorials/*.md")):
+        jupytext.write(notebook(page), page.with_suffix(".ipynb"))
+        title, text = page.read_text(encoding="utf-8").split("\n", 1)
+        link = f"[This page as a notebook]({page.stem}.ipynb)"
+        page.write_text(f"{title}\n\n{link}\n{text}", encoding="utf-8")
     for name, text in reference().items():
         target = pages / "reference" / name
         target.parent.mkdir(exist_ok=True)
@@ -72,141 +95,31 @@ def filled(nav: Any, pages: Path) -> Any:
         return {title: filled(part, pages) for title, part in nav.items()}
     if isinstance(nav, str):
         return nav
-    found: list[Any] = []
+    parts: list[Any] = []
     for part in nav:
         pattern = isinstance(part, str) and "*" in part
-        found += (
+        parts += (
             sorted(str(path.relative_to(pages)) for path in pages.glob(part))
             if pattern
             else [filled(part, pages)]
         )
-    return found
+    return parts
 
 
 def reference() -> dict[str, str]:
-    """The pages that are written from the code, by name."""
-    public = {name: getattr(vnait, name) for name in vnait.__all__ if name != "METHODS"}
-    vectors = public.pop("vectors")
-    public |= {f"vectors.{name}": getattr(vectors, name) for name in of_module(vectors)}
-    modules = {"coordinates": coordinates, "encodings": encodings, "inputs": inputs}
-    listed = ", ".join(f"[{name}]({name}.md)" for name in modules)
-    intro = (
-        f"# vnait\n\n{prose(vnait)}\n\n"
-        f"The parts of `vnait.positions` have pages of their own: {listed}; "
-        "`vnait.METHODS` is [here](methods.md).\n\n"
-    )
-    pages = {
-        "public.md": intro + "\n".join(described(f"vnait.{name}", part) for name, part in public.items())
-    }
-    for name, module in modules.items():
-        own = {part: getattr(module, part) for part in of_module(module)}
-        text = "\n".join(described(f"vnait.positions.{part}", value) for part, value in own.items())
-        pages[f"{name}.md"] = f"# {name.capitalize()}\n\n{prose(module)}\n\n{text}"
+    """The pages that are written from the code, by name; mkdocstrings fills in each public name."""
+    seen: set[tuple[str, int]] = set()
+    pages = {}
+    for page, packages in REFERENCE.items():
+        text = ""
+        for package in map(import_module, packages):
+            parts = {(name, id(getattr(package, name))) for name in package.__all__ if name not in ELSEWHERE}
+            names = sorted(name for name, _ in parts - seen)
+            seen |= parts
+            text += f"{markdown(cleandoc(package.__doc__ or ''))}\n\n"
+            text += "".join(f"::: {package.__name__}.{name}\n\n" for name in names)
+        pages[f"{page}.md"] = f"# {packages[0]}\n\n{text}"
     return pages | {"methods.md": methods(), "commands.md": commands()}
-
-
-def of_module(module: ModuleType) -> list[str]:
-    """The classes and functions that a module offers."""
-    names = getattr(module, "__all__", None) or [
-        name for name, value in vars(module).items() if getattr(value, "__module__", "") == module.__name__
-    ]
-    return [name for name in names if not name.startswith("_") and callable(getattr(module, name))]
-
-
-def described(name: str, part: Any) -> str:
-    """A heading, the signature, the docstring, and those of a class's own methods."""
-    text = f"## {name.rpartition('.')[2]}\n\n{signature(name, part)}\n\n{prose(part)}\n"
-    if inspect.isclass(part):
-        for method, function in members(part):
-            text += f"\n### {part.__name__}.{method}\n\n{signature(method, function)}\n\n{prose(function)}\n"
-    return text
-
-
-def members(part: type) -> Iterator[tuple[str, Any]]:
-    """The public methods that a class itself defines and describes."""
-    for name, value in vars(part).items():
-        function = getattr(value, "fget", None) or getattr(value, "__func__", value)
-        plain = isinstance(function, FunctionType) and not name.startswith("_") and name not in TORCHS
-        if plain and function.__doc__ and function.__module__.startswith("vnait"):
-            yield name, value
-
-
-class Raw(str):
-    """An annotation that is shown as it is written."""
-
-    __repr__ = str.__str__
-
-
-def signature(name: str, part: Any) -> str:
-    """How it is called, a parameter a line where it is long; a property has a name alone."""
-    if isinstance(part, property):
-        return f"```python\n{name}\n```"
-    try:
-        found = inspect.signature(getattr(part, "__func__", part))
-    except ValueError:
-        return f"```python\n{name}\n```"
-    words = [
-        parameter.replace(annotation=shown(parameter.annotation))
-        for parameter in found.parameters.values()
-        if parameter.name not in ("self", "cls")
-    ]
-    gives = found.empty if inspect.isclass(part) else shown(found.return_annotation)
-    call = f"{name}{found.replace(parameters=words, return_annotation=gives)}"
-    return f"```python\n{call if len(call) <= 80 else broken(name, words, gives)}\n```"
-
-
-def broken(name: str, words: Sequence[inspect.Parameter], gives: Any) -> str:
-    """A signature with a parameter a line."""
-    lines = [str(one) for one in words]
-    named = [at for at, one in enumerate(words) if one.kind is one.KEYWORD_ONLY]
-    if named and not any(one.kind is one.VAR_POSITIONAL for one in words):
-        lines.insert(named[0], "*")
-    _, arrow, after = str(inspect.Signature(return_annotation=gives)).partition(" -> ")
-    return f"{name}(\n" + "".join(f"    {line},\n" for line in lines) + f"){arrow}{after}"
-
-
-def shown(annotation: Any) -> Any:
-    """A string as it stands, without its quotes."""
-    return Raw(annotation) if isinstance(annotation, str) else annotation
-
-
-def prose(part: Any) -> str:
-    """A docstring as Markdown: its paragraphs, its lists of names as tables, its examples as code."""
-    blocks = re.split(r"\n\s*\n", inspect.cleandoc(part.__doc__ or ""))
-    return "\n\n".join(map(block, blocks))
-
-
-def block(text: str) -> str:
-    """One block of a docstring."""
-    lines = text.splitlines()
-    if text.startswith(">>>"):
-        return f"```pycon\n{text}\n```"
-    if all(line.startswith("    ") for line in lines):
-        return f"```text\n{inspect.cleandoc(text)}\n```"
-    if NAMED.match(lines[0]) and all(NAMED.match(line) or line.startswith("  ") for line in lines):
-        return "| name | meaning |\n|---|---|\n" + "\n".join(
-            f"| `{name}` | {meaning} |" for name, meaning in names(lines)
-        )
-    return escaped(" ".join(lines))
-
-
-def names(lines: Sequence[str]) -> list[tuple[str, str]]:
-    """Names and meanings, with the lines that go on joined to theirs; an inner list keeps its lines."""
-    found: list[tuple[str, str]] = []
-    for line in lines:
-        if match := NAMED.match(line):
-            found.append((match[1], escaped(match[2])))
-        else:
-            name, meaning = found[-1]
-            inner = re.match(r"\S+\s{2,}\S", line.strip())
-            found[-1] = name, f"{meaning}{'<br>' if inner else ' '}{escaped(line.strip())}"
-    return found
-
-
-def escaped(text: str) -> str:
-    """Text whose marks Markdown leaves alone, but for what stands in backticks."""
-    parts = re.split(r"(`[^`]*`)", text)
-    return "".join(part if part.startswith("`") else MARKS.sub(r"\\\1", part) for part in parts)
 
 
 def methods() -> str:
@@ -257,6 +170,7 @@ def leaves(name: str, command: Any) -> Iterator[tuple[str, Any]]:
 
 if __name__ == "__main__":
     logging.basicConfig(level=logging.WARNING, format="%(message)s")
+    logging.getLogger("jieba").disabled = True  # the search cuts Chinese words by it; it logs what it loads
     folder = Path(sys.argv[1]) if len(sys.argv) > 1 else ROOT / "build" / "site"
     try:
         main(folder)

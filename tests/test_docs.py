@@ -2,14 +2,19 @@
 
 import doctest
 import importlib.util
+import os
 import pkgutil
 import re
 import shlex
+import sys
+from collections import Counter
 from functools import cache
 from pathlib import Path
 
+import numpy as np
 import pytest
 import typer
+from PIL import Image
 
 import vnait
 import vnait_lab
@@ -18,6 +23,20 @@ from vnait.positions.plugins import load_file
 
 ROOT = Path(__file__).parent.parent
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("benchmarks/*.md")])
+TUTORIALS = sorted(ROOT.glob("docs/tutorials/*.md"))
+# The claims and their results have words of their own, a changelog dates.
+FREE = ("CHANGELOG.md", "documents.md", "results.md", "faithfulness.md")
+STYLED = [
+    page for page in PAGES if page.parent.name in (ROOT.name, "docs", "tutorials") and page.name not in FREE
+]
+# How often a page still has what docs/style.md avoids; none on the others.
+CEILINGS = {
+    "CONTRIBUTING.md": {"place": 1, "verdicts outside the laboratory": 4},
+    "README.md": {"place": 2},
+    "docs/conformance.md": {"place": 1, "law": 1},
+    "docs/doctor.md": {"place": 15, "a sentence without a verb": 1},
+    "docs/methods.md": {"law": 1},
+}
 MODULES = sorted(
     found.name
     for package in (vnait, vnait_lab)
@@ -53,12 +72,53 @@ SLOW = {"docs/how-to-research.md"}
     "page",
     [pytest.param(ROOT / name, id=name, marks=[pytest.mark.slow] * (name in SLOW)) for name in named(PAGES)],
 )
-def test_python_on_a_page_runs(page, tmp_path, monkeypatch):
-    blocks = re.findall(r"```python\n(.*?)```", page.read_text(encoding="utf-8"), re.S)
+def test_python_on_a_page_runs(page, tmp_path, monkeypatch, capsys):
+    """And prints what the page shows below a block."""
+    text = page.read_text(encoding="utf-8")
+    skip_without_packages(text)
     monkeypatch.chdir(tmp_path)
     space: dict[str, object] = {"__name__": "page"}
-    for block in blocks:
+    for block, shown in re.findall(r"```python\n(.*?)```(?:\n\n```text\n(.*?)```)?", text, re.S):
+        capsys.readouterr()
         exec(compile(block, str(page), "exec"), space)
+        if shown:
+            assert capsys.readouterr().out.split() == shown.split()
+
+
+def skip_without_packages(text):
+    """A package whose files a page reads is no dependency of ours."""
+    for package in re.findall(r'files\("(\w+)"\)', text):
+        pytest.importorskip(package, reason=f"the page needs the package {package}")
+
+
+def outputs(text):
+    """What the cells print; of commands the words alone, since training differs between machines."""
+    cells = re.findall(r"```(python|bash)\n.*?```\n\n```text\n(.*?)```", text, re.S)
+    return [
+        shown.split() if language == "python" else Counter(re.sub(r"[-+]?\d[\d.,]*", "#", shown).split())
+        for language, shown in cells
+    ]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("page", TUTORIALS, ids=named(TUTORIALS))
+def test_a_tutorial_runs_as_a_notebook_and_prints_what_its_page_shows(page, tmp_path, monkeypatch):
+    text = page.read_text(encoding="utf-8")
+    skip_without_packages(text)
+    monkeypatch.syspath_prepend(ROOT / "docs")
+    command = tmp_path / "bin" / "vnait"
+    command.parent.mkdir()
+    command.write_text(f'#!/bin/sh\nexec {sys.executable} -m vnait "$@"\n')
+    command.chmod(0o755)
+    monkeypatch.setenv("PATH", str(command.parent), prepend=os.pathsep)
+    tutorials = importlib.import_module("tutorials")
+    run = tutorials.executed(page, tmp_path)
+    written = re.compile(r"(```(?:python|bash)\n.*?```\n\n)```text\n.*?```", re.S)
+    assert written.sub(r"\1", run) == written.sub(r"\1", text)
+    assert outputs(run) == outputs(text)
+    for name in tutorials.PICTURE.findall(text):
+        shown, drawn = (np.asarray(Image.open(path)) for path in (tutorials.FIGURES / name, tmp_path / name))
+        assert shown.shape == drawn.shape
 
 
 @pytest.mark.parametrize("page", PAGES, ids=named(PAGES))
@@ -76,7 +136,7 @@ def test_links_and_files_named_on_a_page_exist(page):
 @pytest.mark.parametrize("page", PAGES, ids=named(PAGES))
 def test_commands_on_a_page_are_known(page):
     """Every `vnait ...` on a page names a command and options that exist."""
-    text = page.read_text(encoding="utf-8")
+    text = re.sub(r"```text\n.*?```", "", page.read_text(encoding="utf-8"), flags=re.S).replace("\\\n", " ")
     lines = re.findall(r"^\s*vnait (.+?)(?:\s{2,}#.*)?$", text, re.M) + re.findall(r"`vnait ([^`]+)`", text)
     for line in lines:
         check_command(shlex.split(line, comments=True))
@@ -99,6 +159,27 @@ def check_command(words):
         option for parameter in command.params for option in (*parameter.opts, *parameter.secondary_opts)
     } | {"--help"}
     assert [word for word in words if word.startswith("--") and word.split("=")[0] not in known] == []
+
+
+def patterns():
+    """What docs/style.md avoids: its table's first two columns."""
+    table = (ROOT / "docs/style.md").read_text(encoding="utf-8").replace(r"\|", "\0")
+    rows = re.findall(r"^\| ([^|]+) \| `+(.+?)`+ \|", table, re.M)
+    return {name: re.compile(pattern.replace("\0", "|"), re.M) for name, pattern in rows}
+
+
+def avoided(page):
+    """How often each pattern occurs in a page's prose: without code, links' targets and tables."""
+    text = re.sub(r"```.*?```", "", page.read_text(encoding="utf-8"), flags=re.S)
+    text = re.sub(r"^    .*$|^\|.*$|`[^`]*`|\]\([^)]*\)", "", text, flags=re.M)
+    text = re.sub(r"(?<!\n)\n(?![\n#*-])", " ", text)
+    return Counter({name: len(pattern.findall(text)) for name, pattern in patterns().items()}) + Counter()
+
+
+@pytest.mark.parametrize("page", STYLED, ids=named(STYLED))
+def test_a_page_keeps_the_style(page):
+    """No pattern is more frequent than its ceiling."""
+    assert avoided(page) - Counter(CEILINGS.get(str(page.relative_to(ROOT)), {})) == Counter()
 
 
 def test_the_readme_is_short():

@@ -68,7 +68,8 @@ def load_adapter(
     """Attach what `save_adapter` wrote to the same base. On an error the model is unchanged.
 
     Args:
-        method, decoder: the `Method` again, if it was attached as an object and not by name
+        method: the `Method` again, if it was attached as an object and not by name
+        decoder: the same of an encoder-decoder's decoder
 
     Raises:
         InputError: another base, or a damaged folder.

@@ -1,0 +1,94 @@
+"""Runs the tutorials and writes what they print into their pages: python docs/tutorials.py [PAGE ...].
+
+A tutorial is one Markdown page, which jupytext reads as a notebook: ```python and ```bash blocks are its
+cells. A ```text block after a cell is the cell's output, and a picture is a file that the cells wrote.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import sys
+import tempfile
+from pathlib import Path
+
+import jupytext
+import nbformat
+from nbclient import NotebookClient
+
+FOLDER = Path(__file__).parent / "tutorials"
+FIGURES = Path(__file__).parent / "figures"
+SCREENS = {
+    "classify": ("runs/dna/report.html", "report.png")
+}  # pages that a tutorial's cells write, as pictures
+WRITTEN = re.compile(r"\A\s*```text\n.*?\n```\n*", re.S)  # an output, at the start of what follows a cell
+PICTURE = re.compile(r"!\[[^\]]*\]\(\.\./figures/([\w.-]+)\)")
+HEADER = """---
+jupyter:
+  kernelspec: {name: python3, language: python, display_name: Python 3}
+---
+"""  # without it, jupytext takes the language of most cells
+WIDTH = "90"  # of the terminal that the commands print for
+
+
+def notebook(page: Path) -> nbformat.NotebookNode:
+    """The page as a notebook, without its outputs."""
+    cells = jupytext.reads(HEADER + page.read_text(encoding="utf-8"), fmt="md")
+    for before, after in zip(cells.cells, cells.cells[1:], strict=False):
+        if before.cell_type == "code" and after.cell_type == "markdown":
+            after.source = WRITTEN.sub("", after.source)
+    cells.cells = [cell for cell in cells.cells if cell.source]
+    return cells
+
+
+def executed(page: Path, folder: Path) -> str:
+    """The page with the outputs of its cells, run in an empty folder. An error in a cell is an error."""
+    cells = notebook(page)
+    os.environ["COLUMNS"] = WIDTH
+    NotebookClient(cells, timeout=1800, resources={"metadata": {"path": str(folder)}}).execute()
+    parts = []
+    for cell in cells.cells:
+        if cell.cell_type == "markdown":
+            parts.append(cell.source.strip())
+        else:
+            magic, _, rest = cell.source.partition("\n")
+            language, source = ("bash", rest) if magic == "%%bash" else ("python", cell.source)
+            parts.append(f"```{language}\n{source}\n```")
+            if output := printed(cell):
+                parts.append(f"```text\n{output}\n```")
+    return "\n\n".join(parts) + "\n"
+
+
+def printed(cell: nbformat.NotebookNode) -> str:
+    """What a cell wrote to standard output, without spaces at the ends of lines."""
+    text = "".join(output.get("text", "") for output in cell.outputs if output.get("name") == "stdout")
+    return "\n".join(line.rstrip() for line in text.strip("\n").splitlines())
+
+
+def main(pages: list[Path]) -> None:
+    """Write each page anew, and its pictures."""
+    for page in pages:
+        with tempfile.TemporaryDirectory() as folder:
+            page.write_text(executed(page, Path(folder)), encoding="utf-8")
+            for name in PICTURE.findall(page.read_text(encoding="utf-8")):
+                shutil.copy(Path(folder) / name, FIGURES / name)
+            if page.stem in SCREENS:
+                source, name = SCREENS[page.stem]
+                photograph(Path(folder) / source, FIGURES / name)
+
+
+def photograph(source: Path, target: Path) -> None:
+    """The top of a page, as Debian's chromium shows it."""
+    from playwright.sync_api import sync_playwright  # not needed to build the site
+
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
+        view = browser.new_page(viewport={"width": 1000, "height": 1150})
+        view.goto(source.resolve().as_uri(), wait_until="networkidle")
+        view.screenshot(path=target)
+        browser.close()
+
+
+if __name__ == "__main__":
+    main([Path(name) for name in sys.argv[1:]] or sorted(FOLDER.glob("*.md")))
