@@ -82,7 +82,10 @@ def test_a_quick_look_decides_nothing() -> None:
             "language, ",
         ),
         (["length", "hamming"], "length is a suite with its own options; run it alone"),
-        (["length", "--text", "a.txt"], "--text is for language, and length has its own texts; leave it out"),
+        (
+            ["length", "--corpus", "a.txt"],
+            "--corpus is for language, and length has its own texts; leave it out",
+        ),
         (["hamming", "--seeds", "3"], "a short study has its own arms and seeds"),
     ],
 )
