@@ -666,6 +666,8 @@ def test_usage_has_what_is_required(said, vnait):
     assert code == 2 and err.endswith("; see vnait vectors train --help.\n")
     code, _, err = vnait("help", "tune")
     assert code == 2 and "No such command 'tune'" in err
+    code, _, err = vnait("trian")
+    assert code == 2 and err == "vnait: No such command 'trian'. Did you mean 'train'? See vnait --help.\n"
 
 
 # What a person can do wrong. Each entry prepares the folder and gives the command and a part of the sentence.

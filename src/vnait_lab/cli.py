@@ -111,8 +111,8 @@ def study_command(
     if not suites:
         if methods or tasks or seeds:
             raise InputError(
-                f"--methods, --tasks and --seeds are for {', '.join(SUITES)}; a short study has its own arms "
-                "and seeds."
+                f"--methods, --tasks and --seeds are for {', '.join(SUITES)}; a short study has its own "
+                "variants and seeds."
             )
         _run_studies(names, quick=quick, out=out, jobs=jobs, backend=backend, as_json=as_json, quiet=quiet)
         return

@@ -86,7 +86,7 @@ def test_a_quick_look_decides_nothing() -> None:
             ["length", "--corpus", "a.txt"],
             "--corpus is for language, and length has its own texts; leave it out",
         ),
-        (["hamming", "--seeds", "3"], "a short study has its own arms and seeds"),
+        (["hamming", "--seeds", "3"], "a short study has its own variants and seeds"),
     ],
 )
 def test_wrong_use_is_one_sentence(

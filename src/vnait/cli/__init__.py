@@ -49,7 +49,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         if "--plugin" in message:  # an option of vnait itself
             message += ": it comes before the command, as in vnait --plugin FILE.py compare"
         path = error.ctx.command_path if error.ctx else "vnait"
-        sys.exit(_said(f"{message}; see {path} --help.", 2))
+        joint = " See" if message.endswith("?") else "; see"
+        sys.exit(_said(f"{message}{joint} {path} --help.", 2))
     except BrokenPipeError:
         _read_enough()
     except SystemExit as error:

@@ -62,7 +62,7 @@ To = Annotated[
 ]
 Query = Annotated[
     str | None,
-    option(Panel.DATA, "COLUMN", "The column of queries, one per text.", "labels in place of queries"),
+    option(Panel.DATA, "COLUMN", "The column of queries, one per text.", "labels instead"),
 ]
 Variants = Annotated[
     str,
