@@ -29,7 +29,7 @@ EXAMPLES = examples(
 Control = Annotated[
     str | None,
     option(
-        "Control",
+        Panel.CONTROL,
         "DATA",
         "The file that the model was trained on, read with the options below: trains again with shuffled "
         "labels, and shows those gaps beside the model's.",

@@ -31,6 +31,7 @@ class Panel(StrEnum):
     MODEL = "Model"
     TRAINING = "Training"
     ANSWERS = "Answers"
+    CONTROL = "Control"
     OUTPUT = "Output"
 
 
@@ -38,8 +39,8 @@ class Application(typer.Typer):
     """A typer application whose commands show these pages."""
 
     def command(self, name: str | None = None, **options: Any) -> Callable[..., Any]:
-        """As typer's, with `Command` as the class."""
-        return super().command(name, cls=Command, **options)
+        """As typer's; the class is `Command` unless one is given."""
+        return super().command(name, **{"cls": Command, **options})
 
 
 class Command(TyperCommand):
