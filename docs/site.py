@@ -24,6 +24,7 @@ from mkdocs.config import load_config
 from mkdocs.exceptions import Abort
 
 from vnait.cli import app
+from vnait.cli.help import meaning
 from vnait.positions import building
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -151,13 +152,6 @@ def commands() -> str:
                 )
                 text += f"| `{shown_as}` | {escaped(meaning(parameter))} |\n"
     return text
-
-
-def meaning(parameter: Any) -> str:
-    """What an option is for, and what it is when it is left out."""
-    plain = isinstance(parameter.default, int | float | str) and not isinstance(parameter.default, bool)
-    default = f" [{parameter.default}]" if plain and parameter.default != "" else ""
-    return (getattr(parameter, "help", "") or "") + default
 
 
 def leaves(name: str, command: Any) -> Iterator[tuple[str, Any]]:

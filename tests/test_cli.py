@@ -32,7 +32,10 @@ from vnait import TextClassifier, cli
 from vnait import data as text
 from vnait.cli.compare import _next
 from vnait.cli.shared import app, folder_name
+from vnait.comparison.engines import ENGINES
 from vnait.data import vocabulary as vocabulary
+from vnait.data.tasks import TASKS
+from vnait.data.tokens import TOKENIZATIONS
 from vnait.positions.coordinates import Span
 from vnait.positions.encodings import Spatial
 from vnait.positions.method import Method
@@ -40,6 +43,7 @@ from vnait.positions.methods import METHODS, Recipe
 from vnait.shared.errors import InputError
 from vnait.train import fitting as train
 from vnait.train import predict
+from vnait_lab.runners import SUITES
 
 VNAIT = Path(sys.executable).with_name("vnait")
 WORDS = {"neg": ["bad", "dull", "poor"], "pos": ["good", "fine", "warm"], "mix": ["odd", "even", "mid"]}
@@ -186,7 +190,9 @@ def test_train(home, said, document):
 
 def test_every_option_of_train_reaches_the_run(home, document):
     command = "train data.csv --out new --vectors words.bin --steps 2 --max-length 3 --learning-rate 0.5"
-    run = document(*command.split(), "--tune-vectors", "--tokens", "characters", "--quiet")["record"]["run"]
+    run = document(*command.split(), "--tune-vectors", "--tokenization", "characters", "--quiet")["record"][
+        "run"
+    ]
     assert (run["steps"], run["max_length"], run["learning_rate"], run["tune_vectors"]) == (2, 3, 0.5, True)
     assert predict.load("new").tokenizer.init_kwargs["tokenization"] == "characters"
 
@@ -209,7 +215,7 @@ def test_a_saved_model_is_trained_further(home, document, vnait):
     assert (run["steps"], run["class_weight"], run["max_length"]) == (2, "balanced", before.run["max_length"])
     assert record["data"]["continued"]["key"] == before.key
     assert f"continued that of another model (record {before.key})" in Path("new/README.md").read_text()
-    code, _, err = vnait(*command, "--method", "rope", "--tokens", "characters")
+    code, _, err = vnait(*command, "--method", "rope", "--tokenization", "characters")
     assert code == 2 and "goes on with the settings of the model; leave --method, --tokenization out." in err
     code, _, err = vnait(*command[:3], "gone", "--out", "new")
     assert code == 2 and "there is no folder gone" in err
@@ -490,7 +496,7 @@ def test_predict_reads_lines_of_standard_input(home, document):
 def test_predict_counts_unknown_words_as_the_model_cuts_them(home, vnait, tokens, warned):
     words = save_vectors(home / "zh.bin", ["电影", "很", "好", "坏", "我", "喜欢", "不"])
     data = table(home / "zh.csv", [("我喜欢电影很好", "pos"), ("我不喜欢电影很坏", "neg")] * 12)
-    options = ("--vectors", words, "--steps", "2", "--tokens", tokens, "--out", "zh", "--quiet")
+    options = ("--vectors", words, "--steps", "2", "--tokenization", tokens, "--out", "zh", "--quiet")
     assert vnait("train", data, *options)[0] == 0
     _, _, err = vnait("predict", "zh", data)
     assert ("unknown words" in err) == warned  # character by character, 喜欢 and 电影 are no words
@@ -640,6 +646,28 @@ def test_without_a_command_there_is_help(vnait, arguments):
 def test_help_explains_itself(vnait, arguments):
     code, out, err = vnait(*arguments, "--help")
     assert code == 0 and "Usage:" in out and err == ""
+    assert vnait(*arguments, "-h") == vnait("help", *arguments) == (0, out, "")
+
+
+def test_the_first_page_has_all_commands_in_groups(said):
+    page = said("-h")
+    groups = [block.splitlines() for block in page.split("\n\n")]
+    names = {group[0]: [line.split()[0] for line in group[1:]] for group in groups}
+    assert names["Pretrained models:"] == ["doctor", "extend"]
+    listed = [name for title in ("Train and predict:", "Research:", "Files:") for name in names[title]]
+    assert {*listed, "doctor", "extend", "help"} == set(MENU.commands)
+    assert "VNAIT_UNPACK_LIMIT" in page and "Exit codes: 0 done" in page
+
+
+def test_usage_has_what_is_required(said, vnait):
+    assert said("train", "-h").startswith("Usage: vnait train [OPTIONS] --out FOLDER DATA\n")
+    assert said("draw", "-h").startswith("Usage: vnait draw [OPTIONS] [METHOD]...\n")
+    code, _, err = vnait("vectors", "train", "data.csv")
+    assert code == 2 and err.endswith("; see vnait vectors train --help.\n")
+    code, _, err = vnait("help", "tune")
+    assert code == 2 and "No such command 'tune'" in err
+    code, _, err = vnait("trian")
+    assert code == 2 and err == "vnait: No such command 'trian'. Did you mean 'train'? See vnait --help.\n"
 
 
 # What a person can do wrong. Each entry prepares the folder and gives the command and a part of the sentence.
@@ -853,7 +881,7 @@ BAD_INPUT = {
     "shots of nonsense": plain("compare data.csv --shots 16,many", "--shots 16,many: 'many' is neither"),
     "one shot": plain("compare data.csv --shots 1", "shots 1: give a number of rows per class, 2 or more"),
     "no shots": plain("compare data.csv --shots ,", "shots is empty: give at least one"),
-    "unknown tokens": plain("train data.csv --tokens x --out new", "tokenization is 'x'; expected one"),
+    "unknown tokens": plain("train data.csv --tokenization x --out new", "tokenization is 'x'; expected one"),
     "unknown flag": plain("compare data.csv --speed 9", "No such option: --speed"),
     "unknown command": plain("tune", "No such command 'tune'"),
     "missing option": plain("train data.csv", "Missing option '--out'"),
@@ -1061,17 +1089,68 @@ def commands(group, name="vnait"):
         )
 
 
-@pytest.mark.parametrize(("name", "command"), list(commands(typer.main.get_command(app))))
-def test_help_has_every_default(name, command):
+MENU = typer.main.get_command(app)
+COMMANDS = dict(commands(MENU))
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_help_has_every_default(name, said):
     """A value is shown; where there is none the help has what happens without the option."""
-    for option in command.params:
+    page = " ".join(said(*name.split()[1:], "-h").split())
+    for option in COMMANDS[name].params:
         if option.param_type_name == "option" and not option.is_flag and not option.required:
-            shown = (
-                option.show_default
-                if option.default not in (None, "")
-                else "Default: " in (option.help or "")
-            )
+            has_value = option.default not in (None, "")
+            shown = option.show_default if has_value else isinstance(option.show_default, str)
             assert shown, f"{name} {option.opts[0]}: {option.help}"
+            default = option.default if option.show_default is True else option.show_default
+            assert f"[default: {default}]" in page
+            assert option.metavar and option.rich_help_panel
+
+
+def example_commands(command) -> list[str]:
+    assert command.epilog.startswith("Examples:\n")
+    return [line.strip() for line in command.epilog.splitlines()[1:]]
+
+
+def words_of(example: str) -> list[str]:
+    return shlex.split(re.split(" [<>] ", example)[0])
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_the_examples_of_a_command_are_read_without_an_error(name):
+    for example in example_commands(COMMANDS[name]):
+        words, parts = words_of(example), name.split()
+        assert words[: len(parts)] == parts
+        COMMANDS[name].make_context(name, words[len(parts) :])
+
+
+@pytest.mark.parametrize("name", ["predict", "evaluate", "vectors info", "vectors words"])
+def test_examples_run(name, home, vnait):
+    rows = "".join(
+        f"{number},2026,{text},{label},{text},{label}\n" for number, (text, label) in enumerate(rows_of())
+    )
+    for file in ("new.csv", "later.csv"):
+        Path(file).write_text(f"id,date,text,label,body,stars\n{rows}")
+    for example in example_commands(COMMANDS[f"vnait {name}"]):
+        code, _, err = vnait(*words_of(example)[1:], given=b"a good film\n")
+        assert code == 0, (example, err)
+
+
+def test_a_flag_takes_the_same_kind_of_value_in_all_commands():
+    kinds = {}
+    for command in COMMANDS.values():
+        for option in command.params:
+            if option.param_type_name == "option":
+                kinds.setdefault(option.opts[0], set()).add("" if option.is_flag else option.metavar)
+    assert {flag: kind for flag, kind in kinds.items() if len(kind) > 1} == {"--out": {"FILE", "FOLDER"}}
+
+
+def test_possible_values_are_those_that_are_taken():
+    option = {option.name: option for option in COMMANDS["vnait compare"].params}
+    for name, values in {"backend": ENGINES, "tokenization": TOKENIZATIONS, "task": TASKS}.items():
+        assert f"[possible values: {', '.join(values)}]" in option[name].help
+    *first, last = SUITES
+    assert f"{', '.join(first)} or {last}" in COMMANDS["vnait study"].params[0].help
 
 
 def test_test_rows_that_training_saw_are_counted(given, tmp_path, capsys):
@@ -1187,7 +1266,7 @@ def test_a_path_that_a_shell_leaves_begins_at_home(home, said, monkeypatch):
     monkeypatch.setenv("HOME", str(home / "user"))
     (home / "user").mkdir()
     shutil.move("data.csv", "user/data.csv")
-    said("train", "user/data.csv", "--out=~/new", "--test=~/data.csv", "--method", "tfidf", narrow=False)
+    said("train", "user/data.csv", "-o", "~/new", "--test=~/data.csv", "--method", "tfidf", narrow=False)
     said("predict", "user/new", "user/data.csv", "--out", "~/answers.csv", narrow=False)
     classifier = TextClassifier.load("~/new")
     classifier.save("~/again")

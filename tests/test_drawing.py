@@ -219,7 +219,7 @@ def test_the_command_writes_the_file_and_lists_what_is_in_it(tmp_path, monkeypat
 
 def test_the_command_draws_a_model(tmp_path, monkeypatch, capsys, folder):
     monkeypatch.chdir(tmp_path)
-    cli.main(["draw", "--model", str(folder), "--text", "funny and warm", "--out", "own.svg"])
+    cli.main(["draw", "--model", str(folder), "--example", "funny and warm", "--out", "own.svg"])
     assert capsys.readouterr().out == "own.svg\n"
     assert "trained" in (tmp_path / "own.svg").read_text()
 
@@ -233,7 +233,7 @@ def test_the_command_draws_a_model(tmp_path, monkeypatch, capsys, folder):
         (["rope", "--out", "rope"], "a figure is written as .png, .svg, .pdf"),
         (["none", "--out", "file/none.png"], "can't write file/none.png"),
         (["none", "--out", "taken.png"], "taken.png was not written"),
-        (["none", "--text", "some words"], "--text needs --model"),
+        (["none", "--example", "some words"], "--example needs --model"),
         (["--model", "missing"], "missing"),
         (["rope", "--dim", "4"], "width"),
         (["rope", "--length", "0"], "--length"),
@@ -259,7 +259,7 @@ def test_what_is_wrong_is_reported_in_one_sentence(tmp_path, monkeypatch, capsys
         ({"dim": 8}, "--dim is the model's own"),
         ({"length": 41}, "the model reads 40 tokens at most"),
         ({"texts": ["half \ud800"]}, "not UTF-8"),
-        ({"texts": ["a film"], "length": 8}, "--length follows from --text"),
+        ({"texts": ["a film"], "length": 8}, "--length follows from --example"),
     ],
 )
 def test_what_a_model_cant_be_asked(folder, asked, says):

@@ -168,7 +168,7 @@ def test_the_command(folder, data, tmp_path, capsys):
     main(["explain", str(out), "good film"])
     assert re.search(r"good +[\d.]+ .*\n.*film .*\n(.*\n)*method +vnait: ", capsys.readouterr().out)
     for command, message in {
-        (*arguments, "--tokens", "characters"): "--base brings its own vectors and tokens; leave",
+        (*arguments, "--tokenization", "characters"): "--base brings its own vectors and tokens; leave",
         (
             "train",
             str(data),

@@ -7,42 +7,69 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from vnait.cli.help import Panel, examples, option
 from vnait.cli.progress import progress
-from vnait.cli.shared import AsJson, Backend, Quiet, listed, print_json, set_up_logging
+from vnait.cli.shared import AsJson, Backend, Jobs, Quiet, listed, out_option, print_json, set_up_logging
 from vnait.shared.errors import InputError
 
 if TYPE_CHECKING:
     from vnait_lab.runners import Outcome
 
 
-Names = Annotated[list[str], typer.Argument(help="Names from `vnait study list`; all: every short study.")]
-Methods = Annotated[str, typer.Option("--methods", help="For a suite: methods, with commas. Default: all.")]
-Tasks = Annotated[str, typer.Option("--tasks", help="For a suite: tasks or sets, with commas. Default: all.")]
-Seeds = Annotated[
-    int | None, typer.Option("--seeds", min=1, help="For a suite: seeds, or draws of rows. Default: 5.")
+Names = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="NAME",
+        help="Short studies, all of them (all), or one suite: length, elastic, algorithmic, decoding, "
+        "few-labels or language. list prints the names.",
+    ),
 ]
-Quick = Annotated[
-    bool, typer.Option("--quick", help="A look: fewer steps, tests or seeds; few-labels: 16 labels only.")
+Methods = Annotated[
+    str, option(Panel.COMPARISON, "NAMES", "The methods of a suite, with commas.", "all methods")
+]
+Tasks = Annotated[
+    str, option(Panel.COMPARISON, "NAMES", "The tasks or data sets of a suite, with commas.", "all tasks")
 ]
 Encoder = Annotated[
     str | None,
-    typer.Option(
-        "--base",
-        help="For few-labels: compare this pretrained encoder too, frozen; method base:own fine-tunes it. "
-        "Default: none.",
+    option(
+        Panel.COMPARISON,
+        "MODEL",
+        "For few-labels: a pretrained encoder, compared frozen; the method base:own fine-tunes it.",
+        "none",
     ),
 ]
-Text = Annotated[
+Seeds = Annotated[
+    int | None,
+    option(Panel.COMPARISON, "NUMBER", "How many seeds, or draws of rows, of a suite.", "5", min=1),
+]
+Quick = Annotated[
+    bool,
+    option(
+        Panel.COMPARISON,
+        None,
+        "Take fewer steps, tests or seeds; few-labels: 16 labels per class alone.",
+        names=["--quick"],
+    ),
+]
+Corpus = Annotated[
     Path | None,
-    typer.Option("--text", help="For language: a text file. Default: three texts in the folder VNAIT_DATA."),
+    option(
+        Panel.COMPARISON,
+        "FILE",
+        "For language: a file of plain text.",
+        "three texts in the folder VNAIT_DATA",
+        names=["--corpus"],
+    ),
 ]
 Out = Annotated[
-    Path | None,
-    typer.Option(
-        "--out", help="Folder of records and figures; recorded runs are not repeated. Default: in runs."
-    ),
+    Path | None, out_option("The folder of records and figures.", "FOLDER", "runs/ and the name of the study")
 ]
-Jobs = Annotated[int | None, typer.Option("--jobs", min=1, help="Runs at a time. Default: one per core.")]
+EXAMPLES = examples(
+    "vnait study list",
+    "vnait study order --quick",
+    "vnait study few-labels --methods vnait,rope --tasks trec --seeds 3",
+)
 
 
 def study_command(
@@ -50,17 +77,20 @@ def study_command(
     *,
     methods: Methods = "",
     tasks: Tasks = "",
+    base: Encoder = None,
     seeds: Seeds = None,
     quick: Quick = False,
-    base: Encoder = None,
-    text: Text = None,
-    out: Out = None,
+    text: Corpus = None,
     jobs: Jobs = None,
     backend: Backend = "local",
+    out: Out = None,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
-    """Test claims about positions, or compare methods on a suite; finished runs are not repeated."""
+    """Test claims about positions, or compare methods on a suite.
+
+    A suite is a set of tasks with options of its own. The same command resumes after the last finished run.
+    """
     set_up_logging(quiet)
     from vnait_lab import studies, terminal
     from vnait_lab.runners import SUITES, Options
@@ -77,12 +107,12 @@ def study_command(
             f"--base is for few-labels, and {names[0]} trains no pretrained encoder; leave it out."
         )
     if text is not None and suites != ["language"]:
-        raise InputError(f"--text is for language, and {names[0]} has its own texts; leave it out.")
+        raise InputError(f"--corpus is for language, and {names[0]} has its own texts; leave it out.")
     if not suites:
         if methods or tasks or seeds:
             raise InputError(
-                f"--methods, --tasks and --seeds are for {', '.join(SUITES)}; a short study has its own arms "
-                "and seeds."
+                f"--methods, --tasks and --seeds are for {', '.join(SUITES)}; a short study has its own "
+                "variants and seeds."
             )
         _run_studies(names, quick=quick, out=out, jobs=jobs, backend=backend, as_json=as_json, quiet=quiet)
         return

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from vnait_lab.cli import study_command
+from vnait.cli.help import Panel
+from vnait_lab.cli import EXAMPLES, study_command
 
 if TYPE_CHECKING:
     from vnait.positions.conformance_suite import Subject
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
 def commands(app: typer.Typer) -> None:
     """Add `vnait study`."""
-    app.command("study")(study_command)
+    app.command("study", rich_help_panel=Panel.RESEARCH, epilog=EXAMPLES)(study_command)
 
 
 def subjects() -> dict[str, Callable[[], list[Subject]]]:

@@ -110,7 +110,7 @@ def study_language(options: Options) -> Outcome:
     if options.text is not None:
         tasks = language.tasks_of_file(options.text)
     else:
-        folder = _data_folder("wikitext2, tinyshakespeare and eprstmt, or give --text FILE")
+        folder = _data_folder("wikitext2, tinyshakespeare and eprstmt, or give --corpus FILE")
         tasks = language.tasks_of_data(Path(folder))
     suite = language.suite_of(tasks)
     check("task", options.tasks or tuple(tasks), tasks)

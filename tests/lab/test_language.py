@@ -157,7 +157,7 @@ def test_a_file_of_the_reader_s_is_studied_by_the_command(
     monkeypatch.setattr(language, "QUICK", SMALL)
     path = file_of(tmp_path / "made.txt", 8_000, join="")
     command = (
-        f"study language --text {path} --quick --methods none,sinusoidal,vnait --seeds 1 --jobs 1 --quiet"
+        f"study language --corpus {path} --quick --methods none,sinusoidal,vnait --seeds 1 --jobs 1 --quiet"
     )
     main([*command.split(), "--out", str(tmp_path / "out")])
     printed = capsys.readouterr().out

@@ -82,8 +82,11 @@ def test_a_quick_look_decides_nothing() -> None:
             "language, ",
         ),
         (["length", "hamming"], "length is a suite with its own options; run it alone"),
-        (["length", "--text", "a.txt"], "--text is for language, and length has its own texts; leave it out"),
-        (["hamming", "--seeds", "3"], "a short study has its own arms and seeds"),
+        (
+            ["length", "--corpus", "a.txt"],
+            "--corpus is for language, and length has its own texts; leave it out",
+        ),
+        (["hamming", "--seeds", "3"], "a short study has its own variants and seeds"),
     ],
 )
 def test_wrong_use_is_one_sentence(

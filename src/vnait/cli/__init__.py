@@ -3,6 +3,7 @@
 """
 
 import os
+import re
 import shlex
 import sys
 from collections.abc import Sequence
@@ -38,15 +39,18 @@ def main(arguments: Sequence[str] | None = None) -> None:
         prepare_streams()
         words = _at_home(sys.argv[1:] if arguments is None else arguments)
         typed = shlex.join(["vnait", *words])
-        code = app(args=words, standalone_mode=False, obj=typed)  # typer catches Ctrl-C itself
+        # typer catches Ctrl-C itself
+        code = app(args=words, prog_name="vnait", standalone_mode=False, obj=typed)
         sys.stdout.flush()  # while a closed pipe can still be caught
     except (typer.Abort, KeyboardInterrupt):
         code = STOPPED
     except _WRONG_USE as error:
-        message = error.format_message().rstrip(".")  # empty where the help was shown instead
+        message = error.format_message().rstrip(".")
         if "--plugin" in message:  # an option of vnait itself
             message += ": it comes before the command, as in vnait --plugin FILE.py compare"
-        sys.exit(_said(f"{message}; see --help.", 2) if message else 2)
+        path = error.ctx.command_path if error.ctx else "vnait"
+        joint = " See" if message.endswith("?") else "; see"
+        sys.exit(_said(f"{message}{joint} {path} --help.", 2))
     except BrokenPipeError:
         _read_enough()
     except SystemExit as error:
@@ -71,7 +75,7 @@ def _read_enough() -> NoReturn:
 
 
 def _at_home(arguments: Sequence[str]) -> list[str]:
-    """The arguments, with the home folder for ~ where a shell leaves it: --out=~/model, or --out '~/model'.
+    """The arguments, with the home folder for ~ where a shell leaves it: --out=~/model, or -o '~/model'.
 
     >>> _at_home(["explain", "model", "~/ is a text"])
     ['explain', 'model', '~/ is a text']
@@ -79,7 +83,7 @@ def _at_home(arguments: Sequence[str]) -> list[str]:
     words: list[str] = []
     for word, before in zip(arguments, ["", *arguments], strict=False):
         option, mark, value = word.partition("=") if word.startswith("--") else ("", "", word)
-        path = value.startswith("~/") and (mark or before.startswith("--"))
+        path = value.startswith("~/") and (mark or re.match("-[-a-z]", before))
         words.append(f"{option}{mark}{home(value)}" if path else word)
     return words
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from vnait.cli import shared
+from vnait.cli.help import Panel, examples, option
 from vnait.cli.output import echo
 from vnait.cli.progress import progress
 from vnait.cli.train import train_command
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
     from vnait.comparison.compare import Comparison
     from vnait.results.record import Record
 
-DEFAULT_DATA = "builtin:polarity"
 # Options that `vnait train` has, too, but which the command that it advises does not repeat.
 NOT_REPEATED = {"data", "out", "threads", "as_json", "quiet"}
 SETTINGS = ("steps", "max_length", "learning_rate", "threads")  # options that are fields of `Run` as they are
@@ -41,74 +41,99 @@ PASSED = (  # options that are arguments of `compare` as they are
 )
 Methods = Annotated[
     str | None,
-    typer.Option(
-        help="Names from `vnait list`, with commas. Default: none, sinusoidal, learned, vnait-uniform, vnait."
+    option(
+        Panel.COMPARISON,
+        "NAMES",
+        "Names from `vnait list`, with commas.",
+        "none,sinusoidal,learned,vnait-uniform,vnait",
     ),
 ]
 Out = Annotated[
     Path | None,
-    typer.Option(help="The folder of records, report and model. Default: runs/ and the name of DATA."),
+    shared.out_option("The folder of records, report and model.", "FOLDER", "runs/ and the name of DATA"),
 ]
 Reference = Annotated[
     str | None,
-    typer.Option(help="The method that all others are compared with. Default: vnait, or the first."),
+    option(
+        Panel.COMPARISON,
+        "NAME",
+        "The method that the others are compared with.",
+        "vnait, or the first",
+    ),
 ]
 Base = Annotated[
     str | None,
-    typer.Option(
-        help="A pretrained encoder, a folder or hub name: compared frozen, fine-tuned, and with any "
-        "base:METHOD. Default: none."
+    option(
+        Panel.COMPARISON,
+        "MODEL",
+        "A pretrained encoder, a folder or a name on the hub: compared frozen, fine-tuned, and with each "
+        "base:NAME of --methods.",
+        "none",
     ),
 ]
-
-
+Shots = Annotated[
+    str,
+    option(Panel.COMPARISON, "ROWS", "Rows per class to learn from; several with commas, or all."),
+]
+Seeds = Annotated[
+    int,
+    option(
+        Panel.COMPARISON, "NUMBER", "How many seeds; each draws its own split and initial weights.", min=1
+    ),
+]
 Unlabelled = Annotated[
     str,
-    typer.Option(
-        help="What words are learned from beside the rows of --shots: rest, the other training texts without "
-        "their labels, or none."
+    option(
+        Panel.COMPARISON,
+        "TEXTS",
+        "Texts without labels to learn words from in addition to the rows of --shots; rest takes the other "
+        "training rows [possible values: rest, none]",
     ),
 ]
+EXAMPLES = examples(
+    "vnait compare reviews.csv --text body --label stars",
+    "vnait compare reviews.csv --methods rope,alibi,vnait --shots 16,64,all",
+    "vnait compare reviews.csv --base bert-base-uncased --methods base:vnait",
+    "vnait compare builtin:splice --tokenization characters -o runs/dna",
+)
 
 
-@shared.app.command("compare")
+@shared.app.command("compare", rich_help_panel=Panel.TRAIN_AND_PREDICT, epilog=EXAMPLES)
 @shared.options_of(shared.FileOptions, shared.LabelOptions)
 def compare_command(
     context: typer.Context,
-    data: shared.Data = DEFAULT_DATA,
+    data: shared.Data,
     *,
     text: shared.Text = "text",
     label: shared.Label = "label",
     task: shared.Task = "classification",
-    test: Annotated[
-        str | None, typer.Option(help="A file of test rows. Default: 30 % held out by each seed.")
-    ] = None,
+    test: Annotated[str | None, shared.test_option("30 % of the rows, drawn by each seed")] = None,
     files: shared.FileOptions,
     labels: shared.LabelOptions,
     methods: Methods = None,
-    shots: Annotated[str, typer.Option(help="Rows per class to learn from, with commas, or all.")] = "all",
-    seeds: Annotated[int, typer.Option(min=1, help="How many seeds.")] = 5,
-    out: Out = None,
-    reference: Reference = None,
-    jobs: Annotated[
-        int | None, typer.Option(min=1, help="Trainings at a time. Default: one per core.")
-    ] = None,
-    backend: shared.Backend = "local",
     base: Base = None,
+    reference: Reference = None,
+    shots: Shots = "all",
+    unlabelled: Unlabelled = "rest",
+    seeds: Seeds = 5,
+    jobs: shared.Jobs = None,
+    backend: shared.Backend = "local",
     vectors: shared.VectorFile = None,
     vector_words: shared.VectorWords = None,
     tokenization: shared.Tokenization = "words",
-    unlabelled: Unlabelled = "rest",
-    steps: shared.Steps = Run.steps,
     max_length: shared.MaxLength = Run.max_length,
+    steps: shared.Steps = Run.steps,
     learning_rate: shared.LearningRate = Run.learning_rate,
     class_weight: shared.ClassWeight = None,
     threads: shared.Threads = Run.threads,
+    out: Out = None,
     as_json: shared.AsJson = False,
     quiet: shared.Quiet = False,
 ) -> None:
-    """Compare positional methods and simple models on labelled text; save the best model and write
-    a report.
+    """Compare positional methods and simple models on labelled text.
+
+    Saves the best model, writes a report, and prints the command that trains the best model on all rows. The
+    same command resumes a comparison that was stopped.
     """
     shared.set_up_logging(quiet)
     counts, names = _shots(shots), _methods(methods, base)

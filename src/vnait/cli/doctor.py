@@ -6,28 +6,42 @@ from typing import Annotated
 
 import typer
 
+from vnait.cli.help import Panel, examples, option
 from vnait.cli.output import echo
 from vnait.cli.progress import progress
 from vnait.cli.shared import AsJson, Quiet, app, listed, print_json, set_up_logging
 from vnait.shared.errors import InputError
 
+EXAMPLES = examples(
+    "vnait doctor bert-base-uncased",
+    "vnait doctor model --rules PAD01,TOK03 --json",
+    "vnait doctor model --ignore LEN01 --sarif findings.sarif",
+)
 
-@app.command("doctor")
+
+@app.command("doctor", rich_help_panel=Panel.PRETRAINED, epilog=EXAMPLES)
 def doctor_command(
     model: Annotated[
         str,
-        typer.Argument(help="A folder that save_pretrained or `vnait train` wrote, or a name on the hub."),
+        typer.Argument(
+            metavar="MODEL",
+            help="A folder that save_pretrained or `vnait train` wrote, or a name on the hub.",
+        ),
     ],
     *,
-    rules: Annotated[str, typer.Option(help="Codes of rules to try, with commas. Default: all.")] = "",
-    ignore: Annotated[str, typer.Option(help="Codes of rules to leave out. Default: none.")] = "",
+    rules: Annotated[str, option(Panel.OPTIONS, "CODES", "Rules to try, with commas.", "all")] = "",
+    ignore: Annotated[str, option(Panel.OPTIONS, "CODES", "Rules to leave out, with commas.", "none")] = "",
     sarif: Annotated[
-        Path | None, typer.Option(help="A .sarif file for code scanners. Default: only printed.")
+        Path | None,
+        option(Panel.OUTPUT, "FILE", "A .sarif file for code scanners.", "only printed"),
     ] = None,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
-    """Check a text model of transformers for faults of position; exit 1 if one is a bug."""
+    """Check a pretrained text model for faults of position.
+
+    Exits with 1 if one of them is a bug.
+    """
     set_up_logging(quiet)
     from vnait.pretrained.doctor import doctor
     from vnait.shared.files import atomic_file

@@ -4,15 +4,20 @@ from __future__ import annotations
 
 from typing import Annotated
 
-import typer
-
 from vnait.cli import shared
+from vnait.cli.help import Panel, examples, option
 from vnait.data.tasks import CLASSIFICATION, REGRESSION
 
 UNDEFINED = {CLASSIFICATION: ("mcc",), REGRESSION: ("pearson", "spearman")}  # scores that rows may not have
 
 
-@shared.app.command("evaluate")
+EXAMPLES = examples(
+    "vnait evaluate model later.csv --text body --label stars",
+    "vnait evaluate model later.csv --threshold 0.7 --json",
+)
+
+
+@shared.app.command("evaluate", rich_help_panel=Panel.TRAIN_AND_PREDICT, epilog=EXAMPLES)
 @shared.options_of(shared.FileOptions)
 def evaluate_command(
     model: shared.ModelFolder,
@@ -24,9 +29,12 @@ def evaluate_command(
     merge_labels: shared.MergeLabels = False,
     threshold: Annotated[
         float | None,
-        typer.Option(
-            help="Also the share of texts whose answer has at least this probability, from 0 to 1, and the "
-            "accuracy of these answers. Default: none."
+        option(
+            Panel.ANSWERS,
+            "PROBABILITY",
+            "The least probability of an answer, from 0 to 1: adds the share of texts that have one, and "
+            "the accuracy of these answers.",
+            "none",
         ),
     ] = None,
     as_json: shared.AsJson = False,

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from vnait.cli import shared
+from vnait.cli.help import Panel, examples, option
 from vnait.cli.output import echo
 from vnait.cli.progress import progress
 from vnait.shared.errors import InputError
@@ -20,39 +21,56 @@ if TYPE_CHECKING:
     from vnait.train.predict import Fitted
 
 
-@shared.app.command("explain")
+EXAMPLES = examples(
+    'vnait explain model "not bad at all"',
+    'vnait explain model "not bad at all" --class neg -o why.html',
+    'vnait explain model "not bad at all" --control reviews.csv --text body',
+)
+Control = Annotated[
+    str | None,
+    option(
+        Panel.CONTROL,
+        "DATA",
+        "The file that the model was trained on, read with the options below: trains again with shuffled "
+        "labels, and shows those gaps beside the model's.",
+        "none",
+    ),
+]
+
+
+@shared.app.command("explain", rich_help_panel=Panel.TRAIN_AND_PREDICT, epilog=EXAMPLES)
 @shared.options_of(shared.FileOptions)
 def explain_command(
     model: shared.ModelFolder,
-    text: Annotated[str, typer.Argument(help="One text.")],
+    text: Annotated[str, typer.Argument(metavar="TEXT", help="One text, in quotes.")],
     *,
     label: Annotated[
-        str | None, typer.Option("--class", help="The class to explain. Default: the answer.")
-    ] = None,
-    control: Annotated[
         str | None,
-        typer.Option(
-            help="The file that the model was trained on, with its --text, --label and --group: trains "
-            "again with shuffled labels, and shows those gaps beside the model's. Default: none."
-        ),
+        option(Panel.OPTIONS, "LABEL", "The class to explain.", "the answer", names=["--class"]),
     ] = None,
+    control: Control = None,
     column: shared.Text = "text",
     labels: shared.Label = "label",
     group: shared.Group = None,
     layout: shared.FileOptions,
     out: Annotated[
-        Path | None, typer.Option(help="A .png, .svg, .pdf or .html file. Default: only printed.")
+        Path | None, shared.out_option("A .png, .svg, .pdf or .html file.", "FILE", "only printed")
     ] = None,
     bertviz: Annotated[
         Path | None,
-        typer.Option(
-            help="An .html file for bertviz's view of the heads, which needs a network. Default: none."
+        option(
+            Panel.OUTPUT,
+            "FILE",
+            "An .html file for bertviz's view of the heads, which needs a network.",
+            "none",
         ),
     ] = None,
     as_json: shared.AsJson = False,
 ) -> None:
-    """Show why a text has its class: what each token adds to the logit, its coordinate, gap and rho, the kind
-    of each head, and the method.
+    """Show why a text has its class.
+
+    Prints what each token adds to the logit, its coordinate, gap and rho, the kind of each attention head,
+    and the method.
     """
     shared.set_up_logging(quiet=False)
     if out is not None:

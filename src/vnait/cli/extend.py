@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from vnait.cli import shared
+from vnait.cli.help import Panel, examples, option
 from vnait.cli.output import echo
 from vnait.cli.progress import progress
 from vnait.shared.errors import InputError
@@ -13,73 +14,112 @@ from vnait.shared.errors import InputError
 Documents = Annotated[
     str | None,
     typer.Argument(
-        help="Your own documents, a file as for compare. Default: generated texts alone; of a language model "
-        "news."
+        metavar="DATA",
+        help="Your own documents, a file as for `vnait compare`.",
+        show_default="generated texts alone, and news for a language model",
     ),
 ]
 Limit = Annotated[
     int | None,
-    typer.Option(help="Texts up to this many tokens are read unchanged. Default: the model's limit."),
+    option(Panel.COMPARISON, "TOKENS", "Texts up to this length are read unchanged.", "the model's limit"),
 ]
 Model = Annotated[
     str,
     typer.Argument(
+        metavar="MODEL",
         help="A folder or name that sentence-transformers loads, or the folder or GGUF file of a "
-        "language model."
+        "language model.",
     ),
 ]
 Texts = Annotated[
     int | None,
-    typer.Option(help="Texts per task and length, 2 to 30. Default: 20; of a language model 4."),
+    option(
+        Panel.COMPARISON,
+        "NUMBER",
+        "Generated texts per kind and length, 2 to 30.",
+        "20, and 4 for a language model",
+    ),
 ]
 Results = Annotated[
     Path | None,
-    typer.Option(
-        help="A file for each result at once, from which the same command goes on. Default: in "
-        "runs/extend, by the model's name."
+    option(
+        Panel.OUTPUT,
+        "FILE",
+        "A .jsonl file of results, from which the same command resumes.",
+        "runs/extend/ and the name of MODEL",
     ),
 ]
-Out = Annotated[Path | None, typer.Option(help="A folder for the extended model. Default: only compared.")]
-Save = Annotated[str | None, typer.Option(help="The variant to save. Default: the recommended one.")]
+Out = Annotated[
+    Path | None, shared.out_option("The folder of the extended model.", "FOLDER", "only compared")
+]
+Save = Annotated[
+    str | None,
+    option(Panel.OUTPUT, "NAME", "The variant to save in --out.", "the recommended one"),
+]
+To = Annotated[
+    int,
+    option(Panel.COMPARISON, "TOKENS", "The longest text."),
+]
+Query = Annotated[
+    str | None,
+    option(Panel.DATA, "COLUMN", "The column of queries, one per text.", "labels instead"),
+]
+Variants = Annotated[
+    str,
+    option(
+        Panel.COMPARISON,
+        "NAMES",
+        "Ways to read long texts, with commas, such as cut,windows-mean,yarn.",
+        "all that can read the model",
+    ),
+]
+Generated = Annotated[
+    str,
+    option(
+        Panel.COMPARISON,
+        "KINDS",
+        "Kinds of generated texts that hide a passage, with commas [possible values: passkey, needle, none]",
+        names=["--generated"],
+    ),
+]
+Lengths = Annotated[
+    str,
+    option(Panel.COMPARISON, "TOKENS", "Lengths of generated texts, with commas.", "256, 512 and so on"),
+]
+EXAMPLES = examples(
+    "vnait extend sentence-transformers/all-MiniLM-L6-v2 --to 2048",
+    "vnait extend model questions.csv --text answer --query question",
+    "vnait extend model reviews.csv --label stars --generated none",
+    "vnait extend model --variants ntk,yarn -o long",
+)
 
 
-@shared.app.command("extend")
+@shared.app.command("extend", rich_help_panel=Panel.PRETRAINED, epilog=EXAMPLES)
 @shared.options_of(shared.FileOptions)
 def extend_command(
     model: Model,
     data: Documents = None,
     *,
-    to: Annotated[int, typer.Option(help="The longest text, in tokens.")] = 4096,
+    text: shared.Text = "text",
+    query: Query = None,
+    label: shared.Label = "label",
+    files: shared.FileOptions,
+    to: To = 4096,
     limit: Limit = None,
-    text: Annotated[str, typer.Option(help="The column of documents.")] = "text",
-    query: Annotated[
-        str | None, typer.Option(help="The column of queries, one per document. Default: labels.")
-    ] = None,
-    label: Annotated[str, typer.Option(help="The column of labels, if there are no queries.")] = "label",
-    variants: Annotated[
-        str, typer.Option(help="Ways to read long texts, with commas. Default: all that are possible.")
-    ] = "",
-    tasks: Annotated[
-        str,
-        typer.Option(
-            help="Generated texts: passkey, needle, with a comma; or none. A language model goes on "
-            "with a passage that they hide."
-        ),
-    ] = "passkey,needle",
-    lengths: Annotated[
-        str, typer.Option(help="Lengths of generated texts, in tokens. Default: 256, 512 and so on.")
-    ] = "",
+    variants: Variants = "",
+    tasks: Generated = "passkey,needle",
+    lengths: Lengths = "",
     texts: Texts = None,
     results: Results = None,
     out: Out = None,
     save: Save = None,
-    files: shared.FileOptions,
     as_json: shared.AsJson = False,
     quiet: shared.Quiet = False,
 ) -> None:
-    """Compare methods for texts longer than an embedder's or a language model's limit, and save one.
+    """Compare ways to read texts beyond a model's limit, and save one.
 
-    The same command goes on after the last finished result.
+    For embedders and language models, without training. The same command resumes after the last finished
+    result.
     """
     shared.set_up_logging(quiet)
     documents = _documents(model, data, text, query, label, files)

@@ -6,38 +6,68 @@ from typing import Annotated
 
 import typer
 
+from vnait.cli.help import Panel, examples, option
 from vnait.cli.output import echo
 from vnait.cli.progress import progress
-from vnait.cli.shared import AsJson, Quiet, app, check_folder, print_json, set_up_logging
+from vnait.cli.shared import AsJson, Quiet, app, check_folder, out_option, print_json, set_up_logging
 from vnait.positions.plugins import load_file
 
+Dim = Annotated[int, option(Panel.OPTIONS, "NUMBER", "Width of the model.", min=1)]
+Names = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="METHOD", help="Names from `vnait list`; a row per name.", show_default="none"),
+]
+Example = Annotated[
+    list[str] | None,
+    option(
+        Panel.OPTIONS, "TEXT", "A text for --model; repeat it for more.", "random words", names=["--example"]
+    ),
+]
 
-@app.command("draw")
+
+@app.command(
+    "draw",
+    rich_help_panel=Panel.RESEARCH,
+    epilog=examples(
+        "vnait draw sinusoidal rope vnait -o methods.png",
+        'vnait draw --model model --example "not bad at all"',
+    ),
+)
 def draw_command(
-    methods: Annotated[
-        list[str] | None, typer.Argument(help="Names from `vnait list`; a row per name.")
-    ] = None,
+    methods: Names = None,
     *,
-    out: Annotated[
-        Path | None, typer.Option(help="A .png, .svg or .pdf file. Default: in runs/draw, by the names.")
-    ] = None,
     length: Annotated[
         int | None,
-        typer.Option(min=1, max=1024, help="Tokens; half and a quarter are drawn, too. Default: 64."),
+        option(
+            Panel.OPTIONS,
+            "TOKENS",
+            "Length of a text; its half and quarter are drawn, too.",
+            "64",
+            min=1,
+            max=1024,
+        ),
     ] = None,
     dim: Annotated[
-        int | None, typer.Option(min=1, max=4096, help="Width of the vectors. Default: 128.")
+        int | None,
+        option(Panel.OPTIONS, "NUMBER", "Width of the model.", "128", min=1, max=4096),
     ] = None,
     model: Annotated[
         Path | None,
-        typer.Option(help="A model's folder; draws its trained method. Default: untrained methods."),
+        option(
+            Panel.OPTIONS,
+            "MODEL",
+            "The folder of a saved model, to draw its trained method.",
+            "untrained methods",
+        ),
     ] = None,
-    text: Annotated[
-        list[str] | None, typer.Option(help="With --model: a text; repeat for more. Default: random words.")
+    text: Example = None,
+    out: Annotated[
+        Path | None,
+        out_option("A .png, .svg or .pdf file.", "FILE", "runs/draw/ and the names of the methods"),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Draw methods, a row each: coordinates, codes, similarity of positions and its decay."""
+    """Draw methods: coordinates, codes, similarity of positions."""
     set_up_logging(quiet=True)
     if model is not None:
         check_folder(model)
@@ -65,14 +95,16 @@ def draw_command(
         echo(out)
 
 
-@app.command("list")
+@app.command(
+    "list", rich_help_panel=Panel.RESEARCH, epilog=examples("vnait list", "vnait list --dim 96 --json")
+)
 def list_command(
     *,
-    dim: Annotated[int, typer.Option(min=1, help="Width of the model.")] = 768,
-    max_length: Annotated[int, typer.Option(min=1, help="Longest text, in tokens.")] = 512,
+    dim: Dim = 768,
+    max_length: Annotated[int, option(Panel.OPTIONS, "TOKENS", "Length of the longest text.", min=1)] = 512,
     as_json: AsJson = False,
 ) -> None:
-    """List every method: formula, number of parameters, learned or not, causal or not, source."""
+    """List all methods: formula, number of parameters, source."""
     from vnait.positions import building
 
     rows = building.rows(dim=dim, max_length=max_length)
@@ -84,11 +116,14 @@ def list_command(
         terminal.show_methods(rows, dim=dim, max_length=max_length)
 
 
-@app.command("params")
-def params_command(
-    *, dim: Annotated[int, typer.Option(min=1, help="Width of the model.")] = 768, as_json: AsJson = False
-) -> None:
-    """Count the parameters of tables and of Vnait at several sizes, from the modules themselves."""
+@app.command(
+    "params", rich_help_panel=Panel.RESEARCH, epilog=examples("vnait params", "vnait params --dim 96")
+)
+def params_command(*, dim: Dim = 768, as_json: AsJson = False) -> None:
+    """Count the parameters of position tables and of Vnait.
+
+    The numbers, at several sizes, are those of the modules themselves.
+    """
     from vnait.cli import terminal
     from vnait.positions.building import sizes
 
@@ -99,21 +134,30 @@ def params_command(
         terminal.show_sizes(rows, dim=dim)
 
 
-@app.command("conformance")
+@app.command(
+    "conformance",
+    rich_help_panel=Panel.RESEARCH,
+    epilog=examples(
+        "vnait conformance rope alibi vnait", "vnait conformance peers", "vnait conformance mine.py --json"
+    ),
+)
 def conformance_command(
     names: Annotated[
         list[str] | None,
         typer.Argument(
-            help="Methods, a .py file with METHODS, or parts of other libraries; ours, peers: all of each. "
-            "Default: both."
+            metavar="NAME",
+            help="Methods, third-party implementations, or a .py file with METHODS; ours: all methods, "
+            "peers: all third-party implementations that are installed.",
+            show_default="ours peers",
         ),
     ] = None,
     *,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
-    """Check positional methods, ours and those of other libraries, against the laws that each must keep; exit
-    1 if a law is broken.
+    """Check methods against the laws that each must keep.
+
+    Tries this library's methods and third-party implementations. Exits with 1 if a law is broken.
     """
     set_up_logging(quiet)
     from vnait.cli import terminal

@@ -7,26 +7,43 @@ from typing import Annotated
 
 import typer
 
+from vnait.cli.help import Panel, examples, option
 from vnait.cli.output import echo
 from vnait.cli.shared import AsJson, app, check_folder, print_json, set_up_logging
 
 
-@app.command("playground")
+@app.command(
+    "playground",
+    rich_help_panel=Panel.TRAIN_AND_PREDICT,
+    epilog=examples("vnait playground model", "vnait playground runs/reviews tuned --port 8000"),
+)
 def playground_command(
     folders: Annotated[
-        list[Path] | None, typer.Argument(help="Saved models, or folders of comparisons.")
+        list[Path] | None,
+        typer.Argument(
+            metavar="FOLDER", help="Saved models, or folders of comparisons.", show_default="none"
+        ),
     ] = None,
     *,
     host: Annotated[
-        str, typer.Option(help="The address to listen on; 0.0.0.0 for every machine.")
+        str,
+        option(Panel.OPTIONS, "ADDRESS", "The address to listen on; 0.0.0.0 is open to every machine."),
     ] = "127.0.0.1",
-    port: Annotated[int, typer.Option(min=1, max=65535)] = 7860,
+    port: Annotated[int, option(Panel.OPTIONS, "NUMBER", "The port to listen on.", min=1, max=65535)] = 7860,
     name: Annotated[
         list[str] | None,
-        typer.Option(help="A host name to accept; repeat it for more. Default: this machine's."),
+        option(
+            Panel.OPTIONS,
+            "HOST",
+            "A host name under which the page answers; repeat it for more.",
+            "this machine's",
+        ),
     ] = None,
 ) -> None:
-    """Serve a page for the browser: explanations of a text as you type, by two models."""
+    """Explain texts in the browser while you type.
+
+    Shows two models side by side, on this machine only unless --host changes that.
+    """
     set_up_logging(quiet=False)
     from vnait.cli.playground import serve
 
@@ -42,13 +59,19 @@ def playground_command(
     os._exit(0)
 
 
-@app.command("report")
+@app.command("report", rich_help_panel=Panel.FILES, epilog=examples("vnait report runs/reviews"))
 def report_command(
-    folder: Annotated[Path, typer.Argument(help="A folder that `vnait compare` or short studies wrote.")],
+    folder: Annotated[
+        Path,
+        typer.Argument(metavar="FOLDER", help="A folder that `vnait compare` or short studies wrote."),
+    ],
     *,
     as_json: AsJson = False,
 ) -> None:
-    """Write the results in a folder as one page, report.html, which opens anywhere, offline."""
+    """Write the results of a folder as one page, report.html.
+
+    The page opens in every browser, without a network.
+    """
     check_folder(folder, "`vnait compare` or short studies wrote")
     from vnait.results import report
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from vnait.cli.help import Panel, examples, option
 from vnait.cli.output import WRITTEN, check_letters, echo, print_rows, write_csv, write_table
 from vnait.cli.shared import (
     ENDINGS,
@@ -24,6 +25,7 @@ from vnait.cli.shared import (
     check_folder,
     listed,
     options_of,
+    out_option,
     set_up_logging,
 )
 from vnait.data.tasks import OTHERWISE
@@ -40,16 +42,35 @@ if TYPE_CHECKING:
 
 Least = Annotated[
     float | None,
-    typer.Option(
-        "--threshold",
-        help="The least probability of an answer, from 0 to 1: where no class has it, the label is "
-        "--otherwise. Default: the most probable class is the label.",
+    option(
+        Panel.ANSWERS,
+        "PROBABILITY",
+        "The least probability of an answer, from 0 to 1; where no class has it, the label is --otherwise.",
+        "the most probable class is the label",
     ),
 ]
-Otherwise = Annotated[str, typer.Option("--otherwise", help="The label of texts below --threshold.")]
+Otherwise = Annotated[
+    str,
+    option(Panel.ANSWERS, "LABEL", "The label of texts below --threshold."),
+]
+Keep = Annotated[
+    str,
+    option(
+        Panel.OUTPUT,
+        "COLUMNS",
+        "Other columns to write as well, with commas, such as id, or all; label becomes label_given.",
+        "none",
+    ),
+]
+EXAMPLES = examples(
+    "vnait predict model new.csv --text body -o labelled.csv",
+    "vnait predict model new.csv --keep id,date > labelled.csv",
+    "vnait predict model new.csv --threshold 0.7 --otherwise unsure -o labelled.csv",
+    "vnait predict model - < lines.txt",
+)
 
 
-@app.command("predict")
+@app.command("predict", rich_help_panel=Panel.TRAIN_AND_PREDICT, epilog=EXAMPLES)
 @options_of(FileOptions)
 def predict_command(
     context: typer.Context,
@@ -57,29 +78,27 @@ def predict_command(
     data: Annotated[
         str,
         typer.Argument(
-            help="A file with a column of texts, or - for lines of standard input. Of a model that tags "
-            "words also CoNLL-U, or a word per line."
+            metavar="DATA",
+            help="A file with a column of texts, or - for a text per line of standard input. For a model "
+            "that tags: also CoNLL-U, or a word per line.",
         ),
     ],
     *,
     text: Text = "text",
     files: FileOptions,
-    keep: Annotated[
-        str,
-        typer.Option(
-            help="Other columns to write as well, with commas, such as id, or all; label becomes "
-            "label_given. Default: none."
-        ),
-    ] = "",
     threshold: Least = None,
     otherwise: Otherwise = OTHERWISE,
     out: Annotated[
-        Path | None, typer.Option(help="A .csv, .tsv or .xlsx file. Default: standard output.")
+        Path | None, out_option("A .csv, .tsv or .xlsx file.", "FILE", "standard output, as CSV")
     ] = None,
+    keep: Keep = "",
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
-    """Add a label and the probability of each class to every text, or to every word if the model tags."""
+    """Label new texts with a saved model.
+
+    Writes each text with its label and the probability of each class; for a model that tags, a row per word.
+    """
     set_up_logging(quiet)
     check_folder(model)
     if out is not None:

@@ -14,8 +14,10 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar, cast, get_type_hints
 
 import typer
 
+from vnait.cli.help import Application, Commands, Panel, examples, flag, option
 from vnait.cli.output import echo, json_of
 from vnait.data.layout import Layout
+from vnait.data.tasks import TASKS
 from vnait.positions import plugins
 from vnait.shared import files
 from vnait.shared.errors import InputError
@@ -25,12 +27,25 @@ from vnait.train.run import Run
 if TYPE_CHECKING:
     from vnait.data import Table
 
-app = typer.Typer(
+ABOUT = f"""\
+Environment:
+  {files.UNPACK_LIMIT}  As --unpack-limit
+  VNAIT_DATA          Folder of the data sets that some studies read
+  HF_HOME             Folder in which Hugging Face keeps what it downloaded
+  NO_COLOR            Progress bars without colours
+
+Exit codes: 0 done; 1 failed, or a check found a fault; 2 wrong use or input;
+130 stopped. Results go to standard output, notes to standard error.
+
+`vnait help COMMAND` or `vnait COMMAND -h` shows the options of a command."""
+
+app = Application(
     name="vnait",
-    help="Compare positional methods for Transformers on your own labelled text.",
-    no_args_is_help=True,
+    cls=Commands,
+    epilog=ABOUT,
     add_completion=False,
     pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["--help", "-h"]},
 )
 
 
@@ -44,16 +59,22 @@ def _version(wanted: bool) -> None:
 def root(
     plugin: Annotated[
         list[str] | None,
-        typer.Option(help="A Python file with METHODS to add; repeat it for more files."),
+        option(
+            Panel.OPTIONS, "FILE.py", "A Python file with METHODS to add; repeat it for more files.", "none"
+        ),
     ] = None,
     unpack_limit: Annotated[
         float | None,
-        typer.Option(
-            help="GiB that a packed, .xlsx or Parquet file may unpack to. Default: 1, and 16 for vectors."
+        option(
+            Panel.OPTIONS,
+            "GIB",
+            "The size to which a packed, .xlsx or Parquet file may unpack.",
+            "1, and 16 for vectors",
         ),
     ] = None,
     _: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and stop.")
+        bool,
+        typer.Option("--version", "-V", callback=_version, is_eager=True, help="Print the version."),
     ] = False,
 ) -> None:
     """Compare positional methods for Transformers on your own labelled text."""
@@ -63,35 +84,59 @@ def root(
         os.environ[files.UNPACK_LIMIT] = str(unpack_limit)
 
 
+@app.command("help", hidden=True, epilog=examples("vnait help train", "vnait help vectors info"))
+def help_command(
+    context: typer.Context,
+    command: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="COMMAND", help="The command to explain.", show_default="all"),
+    ] = None,
+) -> None:
+    """Print the help of a command."""
+    program = context.find_root().command
+    program.main(args=[*(command or []), "--help"], prog_name="vnait", standalone_mode=False)
+
+
 Data = Annotated[
     str,
     typer.Argument(
-        help="A CSV, TSV, JSONL, Parquet, .xlsx, .xls or .ods file, a folder of texts by class, hf:NAME, "
-        "builtin:splice or builtin:polarity. "
-        "For tagging: CoNLL-U, or a word and its tag per line."
+        metavar="DATA",
+        help="A CSV, TSV, JSONL, Parquet, .xlsx, .xls or .ods file, a folder with a subfolder of texts per "
+        "class, hf:NAME for a data set of the Hugging Face hub, or a sample, builtin:splice or "
+        "builtin:polarity. For tagging: CoNLL-U, or a word and its tag per line.",
     ),
 ]
 Text = Annotated[
-    str, typer.Option("--text", help="The column of texts; title+body joins columns, a,b are pairs.")
+    str,
+    option(
+        Panel.DATA,
+        "COLUMN",
+        "The column of texts; title+body joins two columns, a,b reads pairs of texts.",
+        names=["--text"],
+    ),
 ]
 Label = Annotated[
     str,
-    typer.Option(
-        "--label",
-        help="The column of labels; a,b,c: columns of 0 and 1. For tagging: a column by its name or number. "
-        "Default: UPOS, or the last.",
+    option(
+        Panel.DATA,
+        "COLUMN",
+        "The column of labels, by its name or, for tagging, number; a,b,c reads columns of 0 and 1.",
+        "label; UPOS or the last column for tagging",
+        names=["--label"],
     ),
 ]
 Group = Annotated[
     str | None,
-    typer.Option(
-        "--group",
-        help="A column of what rows belong to, such as an author: no split divides a group. Default: none.",
+    option(
+        Panel.DATA,
+        "COLUMN",
+        "A column of groups, such as authors; all rows of a group stay on one side of a split.",
+        "none",
     ),
 ]
 MergeLabels = Annotated[
     bool,
-    typer.Option("--merge-labels", help="Labels that look alike, such as Good and 'good ', are one class."),
+    flag(Panel.DATA, "Merge labels that look alike, such as Good, good and GOOD.", "--merge-labels"),
 ]
 
 
@@ -100,23 +145,27 @@ class FileOptions:
     """How a file is laid out, as options of a command."""
 
     sep: Annotated[
-        str | None,
-        typer.Option(help="What separates the fields: , ; | or tab. Default: found in the file."),
+        str | None, option(Panel.LAYOUT, "MARK", "The field separator: , ; | or tab.", "detected")
     ] = None
     encoding: Annotated[
         str | None,
-        typer.Option(help="Encoding of the file, such as cp1252. Default: by its mark, else UTF-8."),
+        option(
+            Panel.LAYOUT, "NAME", "The encoding, such as cp1252.", "by the file's first bytes, else UTF-8"
+        ),
     ] = None
     sheet: Annotated[
-        str | None, typer.Option(help="The sheet of a workbook. Default: the first that is not hidden.")
+        str | None, option(Panel.LAYOUT, "NAME", "The sheet of a workbook.", "the first that is not hidden")
     ] = None
     header: Annotated[
-        int | None, typer.Option(min=1, help="The row of the column names. Default: the first row.")
+        int | None, option(Panel.LAYOUT, "ROW", "The row of the column names.", "the first row", min=1)
     ] = None
     no_header: Annotated[
-        bool, typer.Option("--no-header", help="The file has no column names; --text 2 is its second column.")
+        bool,
+        flag(Panel.LAYOUT, "The file has no column names; --text 2 is its second column.", "--no-header"),
     ] = False
-    decimal: Annotated[str, typer.Option(help="The decimal mark of labels that are numbers.")] = "."
+    decimal: Annotated[str, option(Panel.LAYOUT, "MARK", "The decimal mark of labels that are numbers.")] = (
+        "."
+    )
 
     @property
     def layout(self) -> Layout:
@@ -137,9 +186,12 @@ class LabelOptions:
     merge_labels: MergeLabels = False
     drop_contradicting: Annotated[
         bool,
-        typer.Option("--drop-contradicting", help="Leave out rows whose text has another label elsewhere."),
+        flag(Panel.DATA, "Drop rows whose text also occurs with another label.", "--drop-contradicting"),
     ] = False
-    min_class: Annotated[int, typer.Option(min=1, help="Leave out classes with fewer rows.")] = 2
+    min_class: Annotated[
+        int,
+        option(Panel.DATA, "ROWS", "Drop classes with fewer rows than this.", min=1),
+    ] = 2
 
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -182,45 +234,76 @@ def options_of(*groups: type[Any]) -> Callable[[Command], Command]:
     return decorate
 
 
+def out_option(text: str, metavar: str, default: str | bool = True) -> Any:
+    """The option --out of a command."""
+    return option(Panel.OUTPUT, metavar, text, default, names=["--out", "-o"])
+
+
+def test_option(default: str) -> Any:
+    """The option --test of a command."""
+    return option(Panel.DATA, "DATA", "A file of test rows with the same columns.", default)
+
+
 Task = Annotated[
     str,
-    typer.Option(
-        "--task",
-        help="classification; regression: labels are numbers; tagging: each word has a tag; multilabel: any "
-        "number of labels, with | between them.",
+    option(
+        Panel.DATA,
+        "TASK",
+        "What the labels are: a class per text, a number (regression), a tag per word (tagging), or any "
+        "number of classes with | between them (multilabel) "
+        f"[possible values: {', '.join(TASKS)}]",
     ),
 ]
-ModelFolder = Annotated[Path, typer.Argument(help="A model's folder.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
-Backend = Annotated[str, typer.Option("--backend", help="Where cells run: local, ray or slurm.")]
-Quiet = Annotated[bool, typer.Option("--quiet", help="No progress bar and no notes.")]
+ModelFolder = Annotated[Path, typer.Argument(metavar="MODEL", help="The folder of a saved model.")]
+AsJson = Annotated[bool, flag(Panel.OUTPUT, "Print one JSON document.", "--json")]
+Quiet = Annotated[
+    bool,
+    flag(Panel.OUTPUT, "Print no progress and no notes.", "--quiet", "-q"),
+]
+Jobs = Annotated[
+    int | None,
+    option(Panel.COMPARISON, "NUMBER", "Runs at a time.", "one per core", min=1),
+]
+Backend = Annotated[
+    str,
+    option(Panel.COMPARISON, "NAME", "Where runs are executed [possible values: local, ray, slurm]"),
+]
 VectorFile = Annotated[
     str | None,
-    typer.Option("--vectors", help="A file of semantic vectors. Default: Word2Vec on the texts themselves."),
+    option(Panel.MODEL, "FILE", "A file of semantic vectors.", "Word2Vec on the texts themselves"),
 ]
 VectorWords = Annotated[
     int | None,
-    typer.Option(
-        "--vector-words",
+    option(
+        Panel.MODEL,
+        "NUMBER",
+        "How many of that file's first words the model knows, in addition to those of the texts.",
+        "50,000",
         min=0,
-        help="First words of that file that the model knows, beside those of the texts. Default: 50,000.",
     ),
 ]
 
 
-def setting(name: str) -> Any:
-    """The option of a field of `Run`: --batch-size for batch_size, with its description."""
-    return typer.Option(f"--{name.replace('_', '-')}", help=Run.help(name))
+def setting(name: str, metavar: str | None = None, panel: Panel = Panel.TRAINING) -> Any:
+    """The option of a field of `Run`, with its description and default; without a metavar it is a flag."""
+    text, _, default = Run.help(name).partition(" Default: ")
+    names = [] if metavar else [f"--{name.replace('_', '-')}"]
+    return option(panel, metavar, text, default.rstrip(".") or True, names=names)
 
 
 Tokenization = Annotated[
-    str, typer.Option("--tokenization", "--tokens", help="words, characters (for DNA and the like) or jieba.")
+    str,
+    option(
+        Panel.MODEL,
+        "NAME",
+        "How texts are cut into tokens; characters suits DNA [possible values: words, characters, jieba]",
+    ),
 ]
-Steps = Annotated[int | None, setting("steps")]
-MaxLength = Annotated[int, setting("max_length")]
-Threads = Annotated[int, setting("threads")]
-LearningRate = Annotated[float | None, setting("learning_rate")]
-ClassWeight = Annotated[str | None, setting("class_weight")]
+Steps = Annotated[int | None, setting("steps", "NUMBER")]
+MaxLength = Annotated[int, setting("max_length", "TOKENS", Panel.MODEL)]
+Threads = Annotated[int, setting("threads", "NUMBER")]
+LearningRate = Annotated[float | None, setting("learning_rate", "RATE")]
+ClassWeight = Annotated[str | None, setting("class_weight", "WEIGHTS")]
 
 
 def set_up_logging(quiet: bool) -> None:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypedDict
 import typer
 
 from vnait.cli import shared
+from vnait.cli.help import Panel, examples, option
 from vnait.cli.output import echo
 from vnait.cli.progress import progress
 from vnait.shared.errors import InputError
@@ -61,62 +62,71 @@ class Words(TypedDict):
 
 Continue = Annotated[
     Path | None,
-    typer.Option(
-        "--continue",
-        help="The folder of a Transformer that `vnait train` saved: goes on from it, with its words, labels "
-        "and settings, on the new rows. Default: a new model.",
+    option(
+        Panel.MODEL,
+        "MODEL",
+        "A saved Transformer to train further on new rows; it keeps its words, labels and settings.",
+        "a new model",
+        names=["--continue"],
     ),
-]
-# Not of the type of `Run`: the values of several trainings.
-Smoothness = Annotated[
-    str | None,
-    typer.Option(
-        help=f"{Run.help('smoothness')} Of several, with commas, held-out rows choose. "
-        f"Default: {Run.smoothness}."
-    ),
-]
-Boundary = Annotated[
-    str | None, typer.Option(help=f"{Run.help('boundary')} Also several. Default: {Run.boundary}.")
 ]
 
 
-@shared.app.command("train")
+def penalty(name: str) -> Any:
+    """The option of a weight of `Run`, which may have several values."""
+    return option(
+        Panel.TRAINING,
+        "NUMBERS",
+        f"{Run.help(name)} Held-out rows choose from several, with commas.",
+        str(getattr(Run, name)),
+    )
+
+
+EXAMPLES = examples(
+    "vnait train reviews.csv --text body --label stars -o model",
+    "vnait train reviews.csv --method tfidf -o model",
+    "vnait train reviews.csv --base bert-base-uncased --lora -o tuned",
+    "vnait train new.csv --continue model -o newer",
+)
+
+
+@shared.app.command("train", rich_help_panel=Panel.TRAIN_AND_PREDICT, epilog=EXAMPLES)
 @shared.options_of(shared.FileOptions, shared.LabelOptions)
 def train_command(
     context: typer.Context,
     data: shared.Data,
     *,
-    out: Annotated[Path, typer.Option(help="The model's folder.")],
-    method: Annotated[str, shared.setting("method")] = Run.method,
-    base: Annotated[str | None, shared.setting("base")] = Run.base,
-    lora: Annotated[bool, shared.setting("lora")] = Run.lora,
     text: shared.Text = "text",
     label: shared.Label = "label",
     task: shared.Task = "classification",
-    test: Annotated[str | None, typer.Option(help="A file of test rows. Default: no test scores.")] = None,
+    test: Annotated[str | None, shared.test_option("no test scores")] = None,
     files: shared.FileOptions,
     labels: shared.LabelOptions,
+    method: Annotated[str, shared.setting("method", "NAME", Panel.MODEL)] = Run.method,
+    base: Annotated[str | None, shared.setting("base", "MODEL", Panel.MODEL)] = Run.base,
+    lora: Annotated[bool, shared.setting("lora", panel=Panel.MODEL)] = Run.lora,
     folder: Continue = None,
-    seed: Annotated[int, shared.setting("seed")] = Run.seed,
     vectors: shared.VectorFile = None,
     vector_words: shared.VectorWords = None,
-    tune_vectors: Annotated[bool, shared.setting("tune_vectors")] = Run.tune_vectors,
+    tune_vectors: Annotated[bool, shared.setting("tune_vectors", panel=Panel.MODEL)] = Run.tune_vectors,
     tokenization: shared.Tokenization = "words",
-    steps: shared.Steps = Run.steps,
-    holdout: Annotated[bool, shared.setting("holdout")] = Run.holdout,
     max_length: shared.MaxLength = Run.max_length,
+    steps: shared.Steps = Run.steps,
     learning_rate: shared.LearningRate = Run.learning_rate,
-    smoothness: Smoothness = None,
-    boundary: Boundary = None,
     class_weight: shared.ClassWeight = None,
+    holdout: Annotated[bool, shared.setting("holdout")] = Run.holdout,
+    smoothness: Annotated[str | None, penalty("smoothness")] = None,
+    boundary: Annotated[str | None, penalty("boundary")] = None,
+    seed: Annotated[int, shared.setting("seed", "NUMBER")] = Run.seed,
     threads: shared.Threads = Run.threads,
-    track: Annotated[str | None, shared.setting("track")] = Run.track,
+    track: Annotated[str | None, shared.setting("track", "NAME")] = Run.track,
+    out: Annotated[Path, shared.out_option("The folder of the saved model.", "FOLDER")],
     as_json: shared.AsJson = False,
     quiet: shared.Quiet = False,
 ) -> None:
-    """Train one classifier, or fine-tune a pretrained one.
+    """Train one model, or fine-tune a pretrained one.
 
-    The same command resumes a training that was killed.
+    The same command resumes a training that was stopped.
     """
     shared.set_up_logging(quiet)
     _check_name(out)

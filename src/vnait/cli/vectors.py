@@ -6,25 +6,45 @@ from typing import Annotated
 import typer
 
 from vnait.cli import shared
+from vnait.cli.help import Application, Commands, Panel, examples, option
 from vnait.cli.output import echo
 
-vectors_app = typer.Typer(help="Semantic vectors: train and inspect them.", no_args_is_help=True)
-shared.app.add_typer(vectors_app, name="vectors")
+Dim = Annotated[
+    int,
+    option(Panel.TRAINING, "NUMBER", "Width of the vectors.", min=1),
+]
+MinCount = Annotated[
+    int,
+    option(Panel.TRAINING, "NUMBER", "Leave out words that occur less often.", min=1),
+]
+Epochs = Annotated[
+    int,
+    option(Panel.TRAINING, "NUMBER", "How often each text is read.", min=1),
+]
+Seed = Annotated[
+    int,
+    option(Panel.TRAINING, "NUMBER", "Seed of the initial vectors and of draws."),
+]
+
+vectors_app = Application(cls=Commands, help="Train and inspect files of semantic vectors.")
+shared.app.add_typer(vectors_app, name="vectors", rich_help_panel=Panel.FILES)
 
 
-@vectors_app.command("train")
+@vectors_app.command(
+    "train", epilog=examples("vnait vectors train reviews.csv --text body -o words.bin --dim 64")
+)
 @shared.options_of(shared.FileOptions)
 def vectors_train_command(
     data: shared.Data,
     *,
-    out: Annotated[Path, typer.Option(help="A .bin, .txt, .vec or .kv file.")],
     text: shared.Text = "text",
     files: shared.FileOptions,
-    dim: Annotated[int, typer.Option(min=1, help="Width of the vectors.")] = 96,
-    epochs: Annotated[int, typer.Option(min=1, help="How often every text is read.")] = 20,
-    min_count: Annotated[int, typer.Option(min=1, help="Rarer words are left out.")] = 2,
-    seed: Annotated[int, typer.Option(help="Of the vectors' start and of the draws.")] = 0,
-    tokens: shared.Tokenization = "words",
+    tokenization: shared.Tokenization = "words",
+    dim: Dim = 96,
+    min_count: MinCount = 2,
+    epochs: Epochs = 20,
+    seed: Seed = 0,
+    out: Annotated[Path, shared.out_option("The file to write, .bin, .txt, .vec or .kv.", "FILE")],
     as_json: shared.AsJson = False,
 ) -> None:
     """Train Word2Vec on a column of texts."""
@@ -33,7 +53,7 @@ def vectors_train_command(
     from vnait.data import vectors
 
     table = shared.read_table(data, text, None, files)
-    sentences = texts.words(table.texts, tokens)
+    sentences = texts.words(table.texts, tokenization)
     learned = vectors.train(sentences, dim=dim, epochs=epochs, min_count=min_count, seed=seed)
     vectors.save(learned, out)
     shared.print_facts(
@@ -41,11 +61,13 @@ def vectors_train_command(
     )
 
 
-@vectors_app.command("info")
+@vectors_app.command("info", epilog=examples("vnait vectors info words.bin"))
 def vectors_info_command(
-    path: Annotated[str, typer.Argument(help="A vector file.")], *, as_json: shared.AsJson = False
+    path: Annotated[str, typer.Argument(metavar="FILE", help="A file of vectors.")],
+    *,
+    as_json: shared.AsJson = False,
 ) -> None:
-    """Show format, words and width of a vector file, and how its words are written."""
+    """Print the format, words and width of a file."""
     from vnait.data import vectors
 
     facts = vectors.info(path)
@@ -60,18 +82,21 @@ def vectors_info_command(
     shared.print_facts({**facts, **{name: line.replace("%", " %") for name, line in lines.items()}}, False)
 
 
-@vectors_app.command("words")
+@vectors_app.command("words", epilog=examples('vnait vectors words "not bad at all" "A DULL film"'))
 def vectors_words_command(
-    texts: Annotated[list[str], typer.Argument(help="Texts, each in quotes.")],
+    texts: Annotated[list[str], typer.Argument(metavar="TEXT", help="Texts, each in quotes.")],
     *,
-    tokens: shared.Tokenization = "words",
+    tokenization: shared.Tokenization = "words",
     as_json: shared.AsJson = False,
 ) -> None:
-    """Show the words that texts are cut into, as a model and a vector file must have them."""
+    """Print the words that texts are cut into.
+
+    A model and a file of vectors must have them in this form.
+    """
     from vnait import data
     from vnait.data.text import VERSION, unicode_version
 
-    rows = data.words(texts, tokens)
+    rows = data.words(texts, tokenization)
     facts = {"normalization": VERSION, "unicode": unicode_version()}
     if as_json:
         shared.print_json({**facts, "words": rows})

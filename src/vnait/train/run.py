@@ -120,7 +120,9 @@ class Run:
     )
 
     track: str | None = setting(
-        None, f"Log each step to {', '.join(TRACKERS)}; files go to runs/logs. Default: nowhere."
+        None,
+        f"Where to log each step; files go to runs/logs [possible values: {', '.join(TRACKERS)}]. "
+        "Default: nowhere.",
     )
 
     def __post_init__(self) -> None:

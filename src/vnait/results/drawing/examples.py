@@ -48,13 +48,13 @@ def from_options(
                 "there is nothing to draw; give the name of a method (see `vnait list`), or --model."
             )
         if texts:
-            raise InputError("--text needs --model, whose vocabulary it is read with; leave it out.")
+            raise InputError("--example needs --model, whose vocabulary it is read with; leave it out.")
         vectors = random_words(length=length or LENGTH, dim=dim or DIM)
         return [untrained(name, texts=vectors) for name in names]
     if dim is not None:
         raise InputError("--dim is the model's own with --model; leave it out.")
     if texts and length is not None:
-        raise InputError("--length follows from --text; leave it out.")
+        raise InputError("--length follows from --example; leave it out.")
     last = trained(fitted, texts=texts, length=length)
     config = fitted.model.config
     size = {"num_heads": config.num_attention_heads}
