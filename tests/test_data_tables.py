@@ -365,8 +365,8 @@ def test_labels_that_look_the_same_stay_as_written_with_a_warning(tmp_path, capl
     assert read(source).labels == ["pos", "pos ", "Pos", "neg"]
     assert caplog.messages == [
         f"{source}: the labels 'Pos' (1), 'pos' (1), 'pos ' (1) differ only in spaces, capitals, invisible "
-        "characters or how a number is written, and count as different classes; --merge-labels "
-        "(merge_labels=True in Python) makes one of them."
+        "characters, the width of letters or how a number is written, and count as different classes; "
+        "--merge-labels (merge_labels=True in Python) makes one of them."
     ]
 
 
@@ -708,10 +708,11 @@ def test_a_zip_archive_has_one_table(tmp_path):
     with zipfile.ZipFile(path, "w") as archive:
         archive.writestr("d.csv", "text,label\na,b\n")
         archive.writestr("__MACOSX/._d.csv", "x")
+        archive.writestr("films/.DS_Store", "x")
     assert read(path).labels == ["b"]
     with zipfile.ZipFile(path, "a") as archive:
         archive.writestr("e.csv", "text,label\na,b\n")
-    assert "can't be read: it has 2 files, and a table is one; unpack it" in refused(path)
+    assert "can't be read: it has 2 files; unpack it" in refused(path)
 
 
 def test_a_file_that_may_not_be_read(tmp_path, monkeypatch):

@@ -19,6 +19,7 @@ from typing import IO, Any, BinaryIO, Literal, TextIO
 from zipfile import BadZipFile, ZipFile
 
 from vnait.data.encodings import likely, utf_16
+from vnait.data.text import folded
 from vnait.shared.errors import InputError, one_line
 from vnait.shared.files import unpacked
 
@@ -174,9 +175,9 @@ def _readable(path: Path) -> Iterator[None]:
 def _only_name(archive: ZipFile) -> str:
     """The file in a zip archive that has one alone, beside what macOS adds."""
     names = [part.filename for part in archive.infolist() if not part.is_dir()]
-    names = [name for name in names if not name.startswith("__MACOSX/")]
+    names = [name for name in names if not (name.startswith("__MACOSX/") or name.endswith(".DS_Store"))]
     if len(names) != 1:
-        raise BadZipFile(f"it has {len(names)} files, and a table is one; unpack it")
+        raise BadZipFile(f"it has {len(names)} files; unpack it, and give one of them")
     return names[0]
 
 
@@ -324,9 +325,9 @@ def _fit(head: str, wanted: Sequence[str], separator: str) -> tuple[int, bool]:
 
 
 def same(name: str) -> str:
-    """A column's name without case and surrounding space, for comparison.
+    """A column's name without case, outer spaces and invisible characters, for comparison.
 
-    >>> same(" Text ")
-    'text'
+    >>> same(" Text "), same("re\u0301sume\u0301") == same("r\u00e9sum\u00e9")
+    ('text', True)
     """
-    return name.strip().strip("\ufeff").casefold()
+    return folded(name)
