@@ -24,7 +24,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from helpers import python
-from vnait.data import Table, read, stream
+from vnait.data import Table, formats, read, stream
 from vnait.shared.errors import InputError
 
 ODD = [
@@ -701,6 +701,15 @@ def test_what_is_packed_is_not_unpacked_beyond_the_limit(tmp_path, packing, monk
     frame(["a" * 3_000_000], ["b"]).to_csv(path, index=False)
     monkeypatch.setenv("VNAIT_UNPACK_LIMIT", "0.002")
     assert path.stat().st_size < 5_000 and "unpacks to more than 0.002 GiB" in refused(path)
+
+
+def test_short_lines_of_a_packed_table_are_refused_before_they_are_rows(tmp_path, monkeypatch):
+    path = tmp_path / "d.csv.xz"
+    path.write_bytes(lzma.compress(b"text,label\n" + b"a,b\n" * 20_000))
+    assert len(read(path)) == 20_000
+    monkeypatch.setenv("VNAIT_UNPACK_LIMIT", "0.001")
+    monkeypatch.setattr(formats, "rows_of", None)
+    assert "unpacks to more than 0.001 GiB" in refused(path)
 
 
 def test_a_zip_archive_has_one_table(tmp_path):
