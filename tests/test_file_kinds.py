@@ -445,6 +445,16 @@ BOMBS = {
         open_document(cells(*HEAD), f"<table:table-row>{VALUE.format(2_000_000_000)}</table:table-row>"),
         "unpacks to more than 0.002 GiB",
     ),
+    "a text in repeated rows": (
+        "d.ods",
+        open_document(cells(*HEAD), cells("a" * 3000, "x", rows=1000)),
+        "unpacks to more than 0.002 GiB",
+    ),
+    "repeated spaces": (
+        "d.ods",
+        open_document(cells(*HEAD), cells("a<text:s text:c='2000000000'/>", "x")),
+        "unpacks to more than 0.002 GiB",
+    ),
     "empty rows before one": (
         "d.ods",
         open_document(cells(*HEAD), cells(rows=2_000_000_000), cells("a", "x")),
