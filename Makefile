@@ -33,9 +33,11 @@ test-all: install browser  ## every test but those marked long
 test-long: install  ## the rest: each law compiled, rare families, each family of the doctor, transformers' own tests, faults, clusters, no extras
 	$(PYTEST) -m long
 
-attack: install  ## 60,000 changed files and faults at every named point, as two tables; an hour
+attack: install  ## 60,000 changed files, faults and kills at every named point, and files that unpack to gigabytes, as four tables; two hours
 	$(BIN)/python tests/attack/mutations.py 60000
 	$(BIN)/python tests/attack/faults.py 24
+	$(BIN)/python tests/attack/kills.py 20
+	$(BIN)/python tests/attack/bombs.py
 
 mutants: install  ## 300 mutants of what computes positions and attaches it; two hours, one of which finds out what each test reaches
 	$(BIN)/pip install --quiet mutmut pytest-cov

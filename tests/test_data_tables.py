@@ -24,7 +24,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from helpers import python
-from vnait.data import Table, read, stream
+from vnait.data import Table, formats, read, stream
 from vnait.shared.errors import InputError
 
 ODD = [
@@ -365,8 +365,8 @@ def test_labels_that_look_the_same_stay_as_written_with_a_warning(tmp_path, capl
     assert read(source).labels == ["pos", "pos ", "Pos", "neg"]
     assert caplog.messages == [
         f"{source}: the labels 'Pos' (1), 'pos' (1), 'pos ' (1) differ only in spaces, capitals, invisible "
-        "characters or how a number is written, and count as different classes; --merge-labels "
-        "(merge_labels=True in Python) makes one of them."
+        "characters, the width of letters or how a number is written, and count as different classes; "
+        "--merge-labels (merge_labels=True in Python) makes one of them."
     ]
 
 
@@ -703,15 +703,25 @@ def test_what_is_packed_is_not_unpacked_beyond_the_limit(tmp_path, packing, monk
     assert path.stat().st_size < 5_000 and "unpacks to more than 0.002 GiB" in refused(path)
 
 
+def test_short_lines_of_a_packed_table_are_refused_before_they_are_rows(tmp_path, monkeypatch):
+    path = tmp_path / "d.csv.xz"
+    path.write_bytes(lzma.compress(b"text,label\n" + b"a,b\n" * 20_000))
+    assert len(read(path)) == 20_000
+    monkeypatch.setenv("VNAIT_UNPACK_LIMIT", "0.001")
+    monkeypatch.setattr(formats, "rows_of", None)
+    assert "unpacks to more than 0.001 GiB" in refused(path)
+
+
 def test_a_zip_archive_has_one_table(tmp_path):
     path = tmp_path / "d.csv.zip"
     with zipfile.ZipFile(path, "w") as archive:
         archive.writestr("d.csv", "text,label\na,b\n")
         archive.writestr("__MACOSX/._d.csv", "x")
+        archive.writestr("films/.DS_Store", "x")
     assert read(path).labels == ["b"]
     with zipfile.ZipFile(path, "a") as archive:
         archive.writestr("e.csv", "text,label\na,b\n")
-    assert "can't be read: it has 2 files, and a table is one; unpack it" in refused(path)
+    assert "can't be read: it has 2 files; unpack it" in refused(path)
 
 
 def test_a_file_that_may_not_be_read(tmp_path, monkeypatch):

@@ -22,6 +22,7 @@ import pyarrow.parquet as pq
 import pytest
 import xlwt
 
+from vnait import TextClassifier
 from vnait.data import Pair, read, workbooks
 from vnait.shared.errors import InputError
 
@@ -444,6 +445,16 @@ BOMBS = {
         open_document(cells(*HEAD), f"<table:table-row>{VALUE.format(2_000_000_000)}</table:table-row>"),
         "unpacks to more than 0.002 GiB",
     ),
+    "a text in repeated rows": (
+        "d.ods",
+        open_document(cells(*HEAD), cells("a" * 3000, "x", rows=1000)),
+        "unpacks to more than 0.002 GiB",
+    ),
+    "repeated spaces": (
+        "d.ods",
+        open_document(cells(*HEAD), cells("a<text:s text:c='2000000000'/>", "x")),
+        "unpacks to more than 0.002 GiB",
+    ),
     "empty rows before one": (
         "d.ods",
         open_document(cells(*HEAD), cells(rows=2_000_000_000), cells("a", "x")),
@@ -526,6 +537,7 @@ def file_of(folder: Path, rows: list[tuple[str, str]]) -> Path:
         ("very bad", "very\u00a0bad"),
         ("very bad", "very  bad"),
         ("bad", "bad\u200b"),
+        ("bad", "b\u200bad"),
         ("bad", "bad\u200e"),
         ("bad", "ba\u00add"),
         ("bad", "bad\ufe0f"),
@@ -533,6 +545,7 @@ def file_of(folder: Path, rows: list[tuple[str, str]]) -> Path:
         ("bad", "BAD "),
         ("1", "1.0"),
         ("1", "１"),
+        ("bad", "ｂａｄ"),
     ],
 )
 def test_labels_that_look_alike_are_shown_and_merged_on_request(label, variant, tmp_path, caplog):
@@ -544,6 +557,33 @@ def test_labels_that_look_alike_are_shown_and_merged_on_request(label, variant, 
     merged = read(path, merge_labels=True)
     assert merged.labels == [label, label, label, "good", "baddish"] and not caplog.messages
     assert read(path, merge_labels=True, known=[variant], of_tests=True).labels[:3] == [variant] * 3
+
+
+def test_tags_and_labels_of_an_estimator_that_look_alike_are_shown(tmp_path, caplog):
+    path = tmp_path / "tags.txt"
+    path.write_text("film\tN\ndull\tADJ\n\nwarm\tAd\u00adj\n", encoding="utf-8")
+    assert read(path, task="tagging").labels == ["N ADJ", "Ad\u00adj"]
+    assert "tags.txt: the labels 'ADJ' (1), 'Ad\\xadj' (1) differ only in" in caplog.text
+    labels = ["very bad", "very\u00a0bad", "good"] * 4
+    TextClassifier("tfidf").fit(["dull film", "slow film", "warm film"] * 4, labels)
+    assert "y: the labels 'very bad' (4), 'very\\xa0bad' (4) differ only in" in caplog.text
+
+
+@pytest.mark.parametrize(
+    "name", ["re\u0301sume\u0301", "\u200br\u00e9sum\u00e9", "RE\u0301SUM\u00c9 ", "ｒéｓｕｍé"]
+)
+@pytest.mark.parametrize("ending", ["csv", "jsonl", "parquet", "xlsx"])
+def test_a_column_is_found_by_a_name_that_looks_the_same(name, ending, tmp_path):
+    path = tmp_path / f"table.{ending}"
+    frame = pd.DataFrame({name: ["a film", "a plot"], "label": ["x", "y"]})
+    writers = {
+        "csv": frame.to_csv,
+        "jsonl": lambda path, index: frame.to_json(path, orient="records", lines=True),
+        "parquet": frame.to_parquet,
+        "xlsx": frame.to_excel,
+    }
+    writers[ending](path, index=False)
+    assert read(path, text="r\u00e9sum\u00e9").texts == ["a film", "a plot"]
 
 
 def test_labels_of_sets_are_merged_one_by_one(tmp_path):

@@ -406,6 +406,14 @@ def test_the_next_command_removes_the_drafts_of_killed_ones(kind, tmp_path):
     assert list(tmp_path.iterdir()) == [target]
 
 
+def test_the_next_command_in_a_folder_removes_drafts_of_what_it_does_not_write(kind, tmp_path):
+    killed(tmp_path / "model", kind, "writing")
+    assert len(list(tmp_path.iterdir())) == 1
+    with locked(tmp_path):
+        (tmp_path / "report.html").write_text("new")
+    assert list(tmp_path.iterdir()) == [tmp_path / "report.html"]
+
+
 @pytest.mark.skipif(os.name == "nt", reason="Windows has no such modes")
 def test_a_draft_whose_process_was_killed_before_it_had_the_lock_is_removed(kind, tmp_path):
     tempfile.mkdtemp(prefix=".model.", dir=tmp_path)

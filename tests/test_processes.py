@@ -158,7 +158,8 @@ def interleave(rng, words, expected, pools) -> None:
         stack.enter_context(beside(work))
         in_threads = stack.enter_context(ThreadPoolExecutor(len(picks)))
         # Anew, so that the fork is of a process whose threads compute.
-        in_processes = pools or [stack.enter_context(pool_of("fork"))] * ("fork" in START_METHODS)
+        forks = [stack.enter_context(pool_of("fork"))] * ("fork" in START_METHODS)
+        in_processes = [*forks, *pools]
         futures = []
         for pick in picks:
             place = rng.choice([in_threads, in_threads, *in_processes])
@@ -190,6 +191,7 @@ START_METHODS = multiprocessing.get_all_start_methods()
 
 
 @pytest.mark.filterwarnings("ignore:.*multi-threaded, use of fork:DeprecationWarning")
+@pytest.mark.timeout(7200)
 @pytest.mark.parametrize("count", [4, pytest.param(200, marks=pytest.mark.long)])
 def test_trainings_beside_others_are_as_one_after_the_other(count, foreign, words):
     expected = {
@@ -200,8 +202,10 @@ def test_trainings_beside_others_are_as_one_after_the_other(count, foreign, word
     rng = random.Random(0)
     for _ in range(count):
         interleave(rng, words, expected, [])
-    if count > 100:  # a process that begins anew imports for seconds
+    if count > 100:
         with pool_of("spawn") as spawned, pool_of(START_METHODS[-1]) as served:
+            for pool in (spawned, served):  # each imports, which takes minutes on a busy machine
+                pool.submit(int).result()
             for _ in range(count // 2):
                 interleave(rng, words, expected, [spawned, served])
     assert not processes._held

@@ -206,6 +206,8 @@ def test_only_the_rows_asked_for_are_held(put, monkeypatch, layout, packed):
         ("2  3 \r\nfilm  1  2  3\r\nplot  4 5 6 \t\r\n", ["film", "plot"]),
         ("  film 1 2 3\n  plot 4 5 6", ["film", "plot"]),
         ("new york\t1\t2\t3\nplot\t4\t5\t6\n", ["new york", "plot"]),
+        ("windows 10\t1 2 3\nwindows 7\t4 5 6\n", ["windows 10", "windows 7"]),
+        ("new york\t1\t2\t3\nwindows 10\t4\t5\t6\n", ["new york", "windows 10"]),
         ("2 3\nfilm 1 2 3\niphone 7 4 5 6\n", ["film", "iphone 7"]),
         ("2 3\nfilm 1 2 3\nto infinity 4 5 6\n", ["film", "to infinity"]),
         ("to infinity 1 2 3\nfilm 4 5 6\n", ["to infinity", "film"]),
@@ -261,6 +263,15 @@ def test_packed_files(put, layout, packing):
         vectors.load(put(path.read_bytes()[:-60]))
 
 
+def test_a_zip_archive_that_packs_more_tightly_than_zip_usually_does(put):
+    rows = "".join(f"w{row}{' 0' * 20_000}\n" for row in range(40))
+    archive = io.BytesIO()
+    with zipfile.ZipFile(archive, "w", zipfile.ZIP_BZIP2) as target:
+        target.writestr("v.txt", rows)
+    found = vectors.load(put(archive.getvalue()), [f"w{row}" for row in range(40)])
+    assert found.words[-1] == "w39" and not found.table.any()
+
+
 PHRASES = Vectors(["new york", "film", "vitamin a", "r & b", "x y z"], some(5, 8).table, "made up")
 
 
@@ -289,6 +300,16 @@ def test_phrases_in_a_binary(put, monkeypatch, between, chunk):
         (binary(MADE4, header=b"2 7\n"), "word 2 has control characters|can be read|continues"),
         (zipped(b"a 1 2\n", "v.50.txt", "v.100.txt"), "can't be read: it has 2 files"),
         (b"\x28\xb5\x2f\xfd\0\0\0", "is packed by zstd; unpack it"),
+        (b"\x04\x22\x4d\x18\n2 2\nw1 1 2\nplot 3 4\n", "is packed by lz4; unpack it"),
+        (gzip.compress(gzip.compress(text(MADE4))), "has a gz file inside; unpack it"),
+        (zipped(lzma.compress(text(MADE4))), "has a xz file inside; unpack it"),
+        (
+            b"v.txt".ljust(257, b"\0") + b"ustar".ljust(255, b"\0") + text(MADE4),
+            "is a tar archive; unpack it",
+        ),
+        (bz2.compress(text(MADE4))[:-20], "can't be read: Compressed file ended"),
+        (text(MADE4).replace(b"\n", b"\r"), "has lines that end in a carriage return alone"),
+        (b"2,2\nfilm,0.1,0.2\nplot,0.3,0.4\n", "has ',' between its columns"),
         (b"version https://git-lfs.github.com/spec/v1\noid sha256:4d\nsize 9\n", "run git lfs pull"),
         (b"<!DOCTYPE html>\n<html>404</html>\n", "is a web page or XML; get the file itself"),
         (b"\x93NUMPY\1\0v\0{'descr': '<f4'}\n", "is a NumPy array, which has no words"),

@@ -71,6 +71,7 @@ BOMBS: dict[str, Callable[[Path], object]] = {
         cells(*HEAD),
         f'<table:table-row table:number-rows-repeated="1000000000">{VALUE.format(9)}</table:table-row>',
     ),
+    "spaces.ods": open_document(cells(*HEAD), cells("a<text:s text:c='2000000000'/>", "x")),
     "repeated cell.ods": open_document(
         cells(*HEAD), f"<table:table-row>{VALUE.format(2_000_000_000)}</table:table-row>"
     ),
@@ -80,6 +81,7 @@ BOMBS: dict[str, Callable[[Path], object]] = {
     "rows.csv.gz": partial(packed, gzip, ROWS, ROW),
     "rows.csv.bz2": partial(packed, bz2, ROWS, ROW),
     "rows.csv.xz": partial(packed, lzma, ROWS, ROW),
+    "52 million.csv.xz": partial(packed, lzma, ROWS, ROW, size=52_000_000 * len(ROW)),
     "line.csv.gz": partial(packed, gzip, ROWS, b"a" * 4096),
     "values.json.gz": partial(packed, gzip, b'[\n{"text": [', b"[],\n"),
     "nested.jsonl": lambda path: path.write_bytes(

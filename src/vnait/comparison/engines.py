@@ -10,14 +10,14 @@ import warnings
 from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, wait
-from contextlib import closing, suppress
+from contextlib import AbstractContextManager, closing, suppress
 from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from vnait.shared.errors import InputError, extra
-from vnait.shared.processes import end_with
+from vnait.shared.processes import end_with, held
 
 if TYPE_CHECKING:
     from joblib.externals.loky.process_executor import ProcessPoolExecutor
@@ -33,6 +33,7 @@ QUEUED = 100  # jobs of Slurm at a time, unless --jobs has a number: each has a 
 DAY = 24 * 60  # minutes that a job may take, unless SBATCH_TIMELIMIT has a number
 IDLE = 300  # seconds after which a worker process without a call ends
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+WARNINGS = "PYTHONWARNINGS"
 POLL_SECONDS = 0.5  # seconds between two looks at the jobs
 
 
@@ -93,6 +94,20 @@ def _call(
         return index, error
 
 
+def _quiet_tracker() -> AbstractContextManager[object]:
+    """loky's process that tracks semaphores, started here, warns of none that it removes after a kill."""
+    before = os.environ.get(WARNINGS, "")
+    rule = "ignore:resource_tracker:UserWarning"
+    value = f"{before},{rule}" if before else rule  # the last rule comes first
+
+    def write(value: str) -> None:
+        os.environ[WARNINGS] = value
+        if not value:
+            del os.environ[WARNINGS]
+
+    return held(WARNINGS, lambda: before, write, value)
+
+
 class _Workers(threading.local):
     """The worker processes of each thread that compares, which its next calls use again.
 
@@ -111,13 +126,14 @@ class _Workers(threading.local):
         if self.executor is None or self.kind != kind:
             self.end()
             self.kind = kind
-            self.executor = ProcessPoolExecutor(
-                count,
-                timeout=IDLE,
-                initializer=end_with,
-                initargs=(os.getpid(),),
-                env={name: os.environ.get(name, str(cores)) for name in THREADS},
-            )
+            with _quiet_tracker():
+                self.executor = ProcessPoolExecutor(
+                    count,
+                    timeout=IDLE,
+                    initializer=end_with,
+                    initargs=(os.getpid(),),
+                    env={name: os.environ.get(name, str(cores)) for name in THREADS},
+                )
         return self.executor
 
     def end(self) -> None:

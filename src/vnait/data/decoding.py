@@ -19,8 +19,9 @@ from typing import IO, Any, BinaryIO, Literal, TextIO
 from zipfile import BadZipFile, ZipFile
 
 from vnait.data.encodings import likely, utf_16
+from vnait.data.text import folded
 from vnait.shared.errors import InputError, one_line
-from vnait.shared.files import unpacked
+from vnait.shared.files import check_unpacked, unpacked
 
 SEPARATORS = {",": "a comma", ";": "a semicolon", "\t": "a tab", "|": "a bar"}
 NAMED = {"tab": "\t", "\\t": "\t", "comma": ",", "semicolon": ";", "bar": "|"}  # how a separator may be typed
@@ -35,6 +36,7 @@ _HEAD = 65_536  # characters from which the separator is found
 _ROWS = 50
 _PART = 1 << 16  # characters looked at together
 MAX_LINE = 1 << 24  # characters of a line, or of a cell, ten times the longest novel
+CELL = 64  # bytes that a cell takes in memory beside its characters
 MAX_GIB = 1  # GiB that a packed table may unpack to: its texts are held in memory, to train on them
 Row = tuple[int, list[str]]  # its number and its cells
 Rows = Callable[[], Iterator[Row]]  # of a table, anew at each call
@@ -68,14 +70,18 @@ class TextFile:
         return replace(file, mark=file._check())
 
     def _check(self) -> bool:
-        size = nuls = 0
+        size = nuls = lines = 0
         mark, empty = False, True
+        packed = self.path.suffix.lower() in PACKED
         try:
             with self.opened() as text:
                 while part := text.read(_PART):
                     mark = mark or (not size and part.startswith("\ufeff"))
                     size, nuls = size + len(part), nuls + part.count("\0")
                     empty = empty and not part.strip("\ufeff").strip()
+                    if packed:  # short lines take far more memory as rows than as bytes
+                        lines += part.count("\n")
+                        check_unpacked(self.path, CELL * lines, MAX_GIB)
         except UnicodeDecodeError as error:
             raise InputError(_undecodable(self.path, self.encoding)) from error
         if nuls > size / 4:
@@ -174,9 +180,9 @@ def _readable(path: Path) -> Iterator[None]:
 def _only_name(archive: ZipFile) -> str:
     """The file in a zip archive that has one alone, beside what macOS adds."""
     names = [part.filename for part in archive.infolist() if not part.is_dir()]
-    names = [name for name in names if not name.startswith("__MACOSX/")]
+    names = [name for name in names if not (name.startswith("__MACOSX/") or name.endswith(".DS_Store"))]
     if len(names) != 1:
-        raise BadZipFile(f"it has {len(names)} files, and a table is one; unpack it")
+        raise BadZipFile(f"it has {len(names)} files; unpack it, and give one of them")
     return names[0]
 
 
@@ -324,9 +330,9 @@ def _fit(head: str, wanted: Sequence[str], separator: str) -> tuple[int, bool]:
 
 
 def same(name: str) -> str:
-    """A column's name without case and surrounding space, for comparison.
+    """A column's name without case, outer spaces and invisible characters, for comparison.
 
-    >>> same(" Text ")
-    'text'
+    >>> same(" Text "), same("re\u0301sume\u0301") == same("r\u00e9sum\u00e9")
+    ('text', True)
     """
-    return name.strip().strip("\ufeff").casefold()
+    return folded(name)

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from vnait.data.decoding import (
+    CELL,
     MAX_GIB,
     PACKED,
     SEPARATORS,
@@ -34,7 +35,6 @@ from vnait.shared.files import check_unpacked
 logger = logging.getLogger("vnait")
 
 _FASTTEXT = re.compile(r"(__label__\S+\s+)*__label__[^\s,;|]+\s+[^\s,;|]")  # the start of a line
-_ROW = 64  # bytes that a cell takes in memory beside its characters
 
 
 def columns_of(source: str, split: str, form: Format) -> Columns:
@@ -95,7 +95,7 @@ def _limited(path: Path, columns: Columns, at: int) -> Iterator[object]:
     size = checked = 0
     for cell in columns.cells(at):
         parts = cell if isinstance(cell, list) else [cell]
-        size += sum(_ROW + (len(part) if isinstance(part, str | bytes) else 0) for part in parts)
+        size += sum(CELL + (len(part) if isinstance(part, str | bytes) else 0) for part in parts)
         if size > checked + (1 << 16):
             check_unpacked(path, size, MAX_GIB)
             checked = size

@@ -10,12 +10,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import chain
 
 from vnait.data.tasks import MULTILABEL, REGRESSION
-from vnait.data.text import normalized
+from vnait.data.text import folded
 from vnait.shared.errors import InputError
 
 logger = logging.getLogger("vnait")
 
-DIFFERENCES = "spaces, capitals, invisible characters or how a number is written"
+DIFFERENCES = "spaces, capitals, invisible characters, the width of letters or how a number is written"
 LABEL_MARK = "__label__"  # of fastText, before a label
 LABEL_SEPARATOR = "|"  # between labels, as in pandas' Series.str.get_dummies and in MovieLens's genres
 
@@ -52,14 +52,18 @@ def check_labels(
         _check_numbers(labels, source, column, number)
         return
     sets = task == MULTILABEL
-    groups = variants(chain.from_iterable(map(labels_in, labels)) if sets else labels)
-    if groups:
-        logger.warning(
-            "%s: the labels %s differ only in %s, and count as different classes; --merge-labels "
-            "(merge_labels=True in Python) makes one of them.",
-            *(source, "; ".join(map(_group, groups[:5])) + " ..." * (len(groups) > 5), DIFFERENCES),
-        )
+    cure = "--merge-labels (merge_labels=True in Python) makes one of them"
+    warn_of_variants(chain.from_iterable(map(labels_in, labels)) if sets else labels, source, cure)
     (_check_sets if sets else _check_classes)(labels, source, column, repeated)
+
+
+def warn_of_variants(labels: Iterable[str], source: str, cure: str = "write them alike") -> None:
+    """Log labels that look alike, and what to do."""
+    if groups := variants(labels):
+        logger.warning(
+            "%s: the labels %s differ only in %s, and count as different classes; %s.",
+            *(source, "; ".join(map(_group, groups[:5])) + " ..." * (len(groups) > 5), DIFFERENCES, cure),
+        )
 
 
 def _group(labels: Mapping[str, int]) -> str:
@@ -189,8 +193,8 @@ def ordered(labels: Iterable[str]) -> list[str]:
 def variants(labels: Iterable[str]) -> list[dict[str, int]]:
     """Groups of labels that look alike, each label with its rows, the most frequent first.
 
-    Alike are labels that differ only in case, in spaces, in invisible characters, in Unicode's normal form,
-    or in how a number is written.
+    Alike are labels that differ only in case, in spaces, in invisible characters, in Unicode's normal form
+    (NFKC, so also fullwidth letters), or in how a number is written.
 
     >>> variants(["good", "Good ", "bad", "good"]), variants(["1", "1.0", "2"])
     ([{'good': 2, 'Good ': 1}], [{'1': 1, '1.0': 1}])
@@ -203,5 +207,5 @@ def variants(labels: Iterable[str]) -> list[dict[str, int]]:
 
 def _plain(label: str) -> object:
     """What labels that look alike have in common."""
-    folded = normalized(label).casefold()
-    return float(folded) if is_number(folded) else folded
+    plain = folded(label)
+    return float(plain) if is_number(plain) else plain

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from vnait.data.decoding import TextFile, same, unpacked_name
 from vnait.data.formats import check_file, is_table
+from vnait.data.labels import warn_of_variants
 from vnait.data.sentences import sentence, split_words
 from vnait.shared.errors import InputError, did_you_mean, plural
 
@@ -161,6 +162,7 @@ def _check_tags(columns: WordColumns, word: int, tag: int) -> None:
                 f"{columns.source}, line {number}: {cells[word][:40]!r} has no tag in the column "
                 f"{columns.names[tag]}; name another with --label, or remove the sentence."
             )
+    warn_of_variants((cells[tag] for _, cells in columns.lines), columns.source)
 
 
 def blocks(file: TextFile) -> Iterator[list[Line]]:

@@ -6,6 +6,7 @@ gives the same words everywhere. docs/text.md shows what they do.
 
 from __future__ import annotations
 
+import unicodedata
 from functools import cache
 from typing import Any
 
@@ -13,6 +14,7 @@ VERSION = 1  # of the steps; it is saved with the tokenizer
 
 # White space, the zero-width space, the byte-order mark and ASCII's separators of records.
 _GAP = r"[[\s\u200b\ufeff\x1c-\x1f]&&[^ ]]"
+_NO_WIDTH = dict.fromkeys(map(ord, "\u200b\ufeff"))  # gaps between words of a text, but not to the eye
 _TAGS = r"\x{e0020}-\x{e007f}"  # after a black flag they name a region, such as Scotland
 _INVISIBLE = rf"[[\p{{Cc}}\p{{Cf}}\p{{Default_Ignorable_Code_Point}}]&&[^\u200c\u200d{_TAGS}]]"
 # Letters of these scripts change their form by a joiner between them, and words their meaning.
@@ -51,6 +53,16 @@ def normalized(text: str, *, lower: bool = True) -> str:
     else:
         plain = _steps(lower).normalize_str(text)
     return " ".join(plain.split())
+
+
+def folded(name: str) -> str:
+    """What is left of a name or a label for comparison with others that look alike.
+
+    >>> folded(" Go\u200bod "), folded("ＧＯＯＤ"), folded("STRASSE") == folded("straße")
+    ('good', 'good', True)
+    """
+    seen = unicodedata.normalize("NFKC", name).translate(_NO_WIDTH)
+    return normalized(seen).casefold()
 
 
 @cache

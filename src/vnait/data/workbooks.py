@@ -121,27 +121,35 @@ def _check_laid_out(path: Path) -> None:
     with ZipFile(path) as archive:
         check_unpacked(path, sum(part.file_size for part in archive.infolist()), MAX_GIB)
         with archive.open("content.xml") as content:
-            size = rows = height = width = columns = last = 0
+            size = rows = height = width = columns = last = spaces = characters = texts = 0
             for event, element in iterparse(content, events=("start", "end")):
                 name = element.tag.rpartition("}")[2]
                 if event == "start":
                     if name == "table":
                         size, rows, height, width = size + height * width, 0, 0, 0
                     elif name == "table-row":
-                        columns = last = 0
+                        columns = last = characters = 0
                     continue
-                if name in ("table-cell", "covered-table-cell"):
-                    columns += _repeated(element, "columns")
+                if name == "s":  # spaces in a cell, of which there is only the number
+                    spaces += _number(element, "}c")
+                elif name in ("table-cell", "covered-table-cell"):
+                    repeated = _number(element, "-columns-repeated")
+                    columns += repeated
+                    characters += repeated * (spaces + sum(map(len, element.itertext())))
+                    spaces = 0
                     last = columns if len(element) or _has_value(element) else last
                 elif name == "table-row":
-                    rows += _repeated(element, "rows")
+                    repeated = _number(element, "-rows-repeated")
+                    rows += repeated
+                    texts += repeated * characters
                     height, width = rows if last else height, max(width, last)
-                    check_unpacked(path, _PLACE * 8 * (size + height * width), MAX_GIB)
+                    check_unpacked(path, texts + _PLACE * 8 * (size + height * width), MAX_GIB)
                     element.clear()
 
 
-def _repeated(element: Any, what: str) -> int:
-    return next((int(value) for name, value in element.items() if name.endswith(f"-{what}-repeated")), 1)
+def _number(element: Any, ending: str) -> int:
+    """The attribute whose name ends so, how often something is repeated; else 1."""
+    return next((int(value) for name, value in element.items() if name.endswith(ending)), 1)
 
 
 def _has_value(element: Any) -> bool:

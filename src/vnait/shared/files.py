@@ -183,6 +183,7 @@ def locked(folder: str | Path) -> Iterator[None]:
         ) from error
     before = _held.set(_held.get() | {path})
     try:
+        _clear(path)
         with writing(path):
             owner.write_text(f"{os.getpid()} on {platform.node()}", encoding="utf-8")
         yield
@@ -249,7 +250,7 @@ def _creating(target: Path) -> Iterator[None]:
 def _beside(target: Path) -> Iterator[Path]:
     with _creating(target):
         target.parent.mkdir(parents=True, exist_ok=True)
-        _clear(target)
+        _clear(target.parent, escape(target.name))
         room, lock = _room(target)
     try:
         with writing(target):
@@ -271,11 +272,12 @@ def _room(target: Path) -> tuple[Path, FileLock]:
                 return room, lock
 
 
-def _clear(target: Path) -> None:
-    """Remove what killed processes left of earlier drafts; a whole one that was about to replace the target,
-    whose old files it had moved away, does so.
+def _clear(folder: Path, name: str = "*") -> None:
+    """Remove what killed processes left of drafts of the targets in a folder whose names match; a whole one
+    that was about to replace its target, whose old files it had moved away, does so.
     """
-    for room in target.parent.glob(f".{escape(target.name)}.????????"):
+    for room in folder.glob(f".{name}.????????"):
+        target = folder / room.name[1:-9]
         if not (room / LOCK).is_file():
             with suppress(OSError):
                 if stat.S_IMODE(room.stat().st_mode) == 0o700:  # as `_room` makes it, just before the lock

@@ -15,6 +15,7 @@ from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from vnait.data import Table
+from vnait.data.labels import warn_of_variants
 from vnait.data.tasks import CLASSIFICATION, MULTILABEL, REGRESSION, check_task
 from vnait.data.vectors.training import LEARNED
 from vnait.data.vocabulary import vocabulary_of
@@ -246,7 +247,9 @@ class TextClassifier(ClassifierMixin, _OfTexts):
         # Once per class: 1 and 1.0 are one, however they are written.
         names = list(map(str, classes.tolist()))
         weights = weights_of(self.class_weight, classes[numbers], sample_weight)
-        self._fit(texts, [names[number] for number in numbers], CLASSIFICATION, weights, callback)
+        written = [names[number] for number in numbers]
+        warn_of_variants(written, "y")
+        self._fit(texts, written, CLASSIFICATION, weights, callback)
         self.classes_ = classes
         return self
 

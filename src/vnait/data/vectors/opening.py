@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from lzma import LZMAError
 from pathlib import Path
-from zipfile import BadZipFile
+from zipfile import BadZipFile, ZipFile
 
 from vnait.data.decoding import PACKED
 from vnait.shared.errors import InputError, one_line
@@ -22,14 +22,22 @@ _OTHER_MARKS = {
     codecs.BOM_UTF16_LE: "UTF-16",
     codecs.BOM_UTF16_BE: "UTF-16",
 }
-_FOREIGN = {
+# No text begins with these bytes; what follows them may look like rows.
+_BINARY = {
     b"\x28\xb5\x2f\xfd": "is packed by zstd; unpack it (zstd -d)",
+    b"\x04\x22\x4d\x18": "is packed by lz4; unpack it (lz4 -d)",
+    b"\x1f\x9d": "is packed by compress; unpack it (gzip -d)",
     b"7z\xbc\xaf\x27\x1c": "is a 7z archive; unpack it",
-    b"Rar!": "is a RAR archive; unpack it",
-    b"PK": "is a zip archive without files; get it again",
+    b"Rar!\x1a": "is a RAR archive; unpack it",
     b"\x93NUMPY": "is a NumPy array, which has no words; save words and vectors as text",
-    b"PAR1": "is a Parquet file; save words and vectors as text",
     b"\x89HDF": "is an HDF5 file; save words and vectors as text",
+    b"SQLite format 3\0": "is an SQLite database; save words and vectors as text",
+    **{magic: f"has a {name} file inside; unpack it" for magic, name in _PACKINGS.items()},
+}
+_FOREIGN = {
+    b"\x5d\0\0": "is packed by LZMA without a container; unpack it (xz -d)",
+    b"PK": "is a zip archive without files; get it again",
+    b"PAR1": "is a Parquet file; save words and vectors as text",
     b"version https://git-lfs": "is a pointer of Git LFS in place of the file; run git lfs pull",
     b"<": "is a web page or XML; get the file itself",
     b"{": "is JSON; save words and vectors as text",
@@ -55,6 +63,16 @@ def opened(path: Path) -> Iterator[io.BufferedReader]:
         raise InputError(f"{path} can't be read: {reason}; check the path, or get the file again.") from error
 
 
+def most_bytes(path: Path) -> int | None:
+    """How many bytes the file has at most, unpacked; None if nothing limits them."""
+    size = path.stat().st_size
+    packing = packing_of(path)
+    if packing == "zip":
+        with ZipFile(path) as archive:
+            return sum(part.file_size for part in archive.infolist())
+    return {"": size, "gz": 1032 * size}.get(packing)  # DEFLATE packs up to 1032 to 1
+
+
 def packing_of(path: Path) -> str:
     """What the file is packed with, by its content: gz, bz2, xz, zip, or "" for nothing."""
     with path.open("rb") as file:
@@ -77,19 +95,30 @@ def _skip_mark(file: io.BufferedReader, path: Path) -> None:
             )
 
 
+def check_kind(path: Path, head: bytes) -> None:
+    """Raise InputError if the first bytes, unpacked, are those of an archive or of a known binary format."""
+    tar = "is a tar archive; unpack it" if head[257:262] == b"ustar" else ""
+    if what := tar or next((what for magic, what in _BINARY.items() if head.startswith(magic)), ""):
+        raise InputError(f"{path} {what}.")
+
+
 def unknown(path: Path, head: bytes) -> InputError:
     """The error for a file that has none of the formats, with what it is instead, as far as that is known."""
     what = next((what for magic, what in _FOREIGN.items() if head.lstrip().startswith(magic)), "")
-    first = head.partition(b"\n")[0]
-    if head[257:262] == b"ustar":
-        what = "is a tar archive; unpack it"
-    elif head.count(b"\0") > len(head) / 4:
+    lines = head.split(b"\n")[:2]
+    if head.count(b"\0") > len(head) / 4:
         what = what or "is mostly NUL characters, like UTF-16 without a mark; save it again as UTF-8"
-    elif not what and (mark := next((mark for mark in b",;|" if first.count(mark) > 1), None)):
-        what = f"has {chr(mark)!r} between its columns; put spaces or tabs there"
+    elif b"\r" in head and len(lines) == 1:
+        what = what or "has lines that end in a carriage return alone; save it with newlines"
+    elif not what and (mark := next((mark for mark in ",;|" if _separates(mark.encode(), lines)), None)):
+        what = f"has {mark!r} between its columns; put spaces or tabs there"
     if what:
         return InputError(f"{path} {what}.")
     return InputError(
         f"{path} has no known format: its first line is neither 'words width' nor a word and its numbers; "
         "give word2vec (binary or text), GloVe, fastText .bin or gensim .kv."
     )
+
+
+def _separates(mark: bytes, lines: list[bytes]) -> bool:
+    return any(line.count(mark) > 1 for line in lines)

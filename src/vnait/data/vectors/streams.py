@@ -15,7 +15,7 @@ from typing import TypeVar
 import numpy as np
 from jaxtyping import Float32
 
-from vnait.data.vectors.opening import DAMAGED, opened, packing_of, unknown
+from vnait.data.vectors.opening import DAMAGED, check_kind, most_bytes, opened, packing_of, unknown
 from vnait.shared.errors import InputError
 
 BINARY, TEXT, GLOVE = "word2vec binary", "word2vec text", "GloVe text"
@@ -30,7 +30,6 @@ Row = tuple[bytes, bytes]  # a word and its values, not decoded, since most rows
 _CHUNK = 1 << 18  # stays in the processor's cache: chunks of 4 MB take twice as long
 _LONGEST_WORD = 1 << 16
 _CUT = 90  # bytes of a word that tools may have cut inside a letter; word2vec.c also cuts shorter ones
-_TIGHTEST = {"": 1, "gz": 1032, "zip": 1032}  # how many to one is packed at most; others have no limit
 _UNREADABLE = re.compile(rb"[\0-\x1f\x7f]")  # in a word of a binary file, which is then read shifted
 _PHRASE = re.compile(rb"[^\0-\x20\x7f]+ ")  # the next word of a name with spaces
 _TINY, _HUGE = 1e-12, 1e9  # outside are numbers of bytes that are letters, or are shifted
@@ -69,6 +68,7 @@ def sniff(path: Path) -> Layout:
         head = _head(file)
     if not head:
         raise InputError(f"{path} is empty; get the file of vectors again.")
+    check_kind(path, head)
     for look in (_fasttext, _native, _word2vec, _glove):
         if layout := look(path, packing_of(path), head):
             return layout
@@ -85,9 +85,12 @@ def are_numbers(values: list[bytes]) -> bool:
 def _head(file: io.BufferedReader) -> bytes:
     # read1 returns the bytes before the cut of a damaged file; read would raise and lose them.
     head = b""
-    with suppress(EOFError):
+    try:
         while len(head) < _HEAD and (more := file.read1(_HEAD - len(head))):
             head += more
+    except EOFError:
+        if not head:
+            raise
     return head
 
 
@@ -160,22 +163,24 @@ def _whole_lines(head: bytes) -> list[bytes]:
 
 
 def _width(line: bytes) -> int:
-    """How many numbers follow the first word of a line, if only numbers do; else 0."""
-    values = line.split()[1:]
+    """How many numbers follow the first word of a line, or its first tab, if only numbers do; else 0."""
+    values = line.partition(b"\t")[2].split() if b"\t" in line.strip() else line.split()[1:]
     return len(values) if are_numbers(values) else 0
 
 
 def _has_width(line: bytes, dim: int) -> bool:
     name, *values = line.rsplit(None, dim)
-    return len(values) == dim and are_numbers(values) and _is_name(name, values)
+    return len(values) == dim and are_numbers(values) and _is_name(line, name, values)
 
 
-def _is_name(name: bytes, values: list[bytes], phrases: bool = False) -> bool:
+def _is_name(line: bytes, name: bytes, values: list[bytes], phrases: bool = False) -> bool:
     """Whether what stands before the values is a word, as ". . ." and "windows 10", with no number of theirs.
 
-    A number belongs to the name if it is letters (infinity), or if it is whole and all values have a point,
-    or a header gives the width (`phrases`).
+    A number belongs to the name if the line's first tab comes after it, if it is letters (infinity), or if it
+    is whole and all values have a point, or a header gives the width (`phrases`).
     """
+    if line[len(name) :].startswith(b"\t") and b"\t" not in name:
+        return True
     numbers = [part for part in name.split()[1:] if are_numbers([part])]
     whole = phrases or not any(map(_PLAIN.fullmatch, values))
     return all(_WORDY.fullmatch(part) or (whole and _PLAIN.fullmatch(part)) for part in numbers)
@@ -360,7 +365,7 @@ def _row(line: bytes, layout: Layout, number: int, cut: bool) -> Row:
     if cut and len(parts) < layout.dim:
         raise EOFError(f"line {number} is cut")
     # GloVe 840B has words with spaces (". . ."); a row that is too wide has numbers there instead.
-    if len(parts) < layout.dim or not _is_name(name, parts, layout.phrases):
+    if len(parts) < layout.dim or not _is_name(line, name, parts, layout.phrases):
         raise InputError(
             f"{layout.path}: line {number} has {len(line.split()) - 1} numbers; expected {layout.dim}. "
             "Repair the line or get the file again."
@@ -392,10 +397,10 @@ def _values(layout: Layout, number: int, payload: bytes) -> Float32[np.ndarray, 
 
 def _most(layout: Layout, wanted: Collection[str] | None, first: int) -> int:
     # The count of a faulty header could exceed the memory, so the size of the file limits the table.
-    if layout.packing not in _TIGHTEST or (wanted is None and layout.count is None):
+    size = most_bytes(layout.path)
+    if size is None or (wanted is None and layout.count is None):
         possible = sum(1 for _ in rows(layout))
     else:
-        size = layout.path.stat().st_size * _TIGHTEST[layout.packing]
         possible = size // max(1, (4 if layout.format == BINARY else 2) * layout.dim)
     return min(possible, layout.count or possible, possible if wanted is None else len(wanted) + first)
 
