@@ -55,9 +55,9 @@ from vnait_lab.suites.tasks import (
     words,
 )
 
-SLOW: dict[str, float] = {"base": 100.0, "unit": SPAN / 10}
+SLOW: dict[str, Any] = {"base": 100.0, "unit": SPAN / 10}
 # The axis of (S, i - 1, n - i, random i), the settings of the rotation, and the width of its noise.
-ROTATIONS: dict[str, tuple[int, dict[str, float], float] | None] = {
+ROTATIONS: dict[str, tuple[int, dict[str, Any], float] | None] = {
     "S": (0, SLOW, 3.0),
     "S without noise": (0, SLOW, 0.0),
     "S as rope": (0, {}, 0.0),
