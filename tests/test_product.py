@@ -88,6 +88,7 @@ ENCODINGS = {
     "Separable": (2, lambda: told.Concatenated(*(Axis(Sinusoid(dim=DIM // 2), axis) for axis in (0, 1)))),
     "Additive": (2, lambda: told.Sum(*(Axis(Sinusoid(dim=DIM), axis) for axis in (0, 1)))),
     "Rotary": (1, lambda: Rotary(width=WIDTH)),
+    "Rotary blurred": (1, lambda: told.Blurred(Rotary(width=WIDTH), width=0.5)),
     "Rotary linear": (1, lambda: Rotary(width=WIDTH, scaling=Scaling(rule="linear", factor=2.0))),
     "Rotary yarn": (
         1,
@@ -162,15 +163,15 @@ PAIRS = [
 def test_how_many_pairs_there_are():
     """And why the others are left out; the part that reads none of the axes it lacks says so itself."""
     left_out = Counter(reason(where, how) for where, how in EVERY)
-    assert len(EVERY) == 24 * 39
+    assert len(EVERY) == 24 * 40
     assert left_out == {
-        None: 756,
+        None: 804,
         "an encoding of several axes needs coordinates that have them": 146,
         "an axis per head, no more and no fewer": 5,
         "a table of places has none below 0, and eigenvectors go there": 4,
         "a table of places has none below 0, and (c - r) / sqrt 2 goes there": 1,
     }
-    assert len(FEW) == 92
+    assert len(FEW) == 94
     assert {where for where, _ in FEW} == set(COORDINATES) and {how for _, how in FEW} == set(ENCODINGS)
 
 

@@ -47,7 +47,7 @@ from vnait.train.estimator import TextClassifier
 from vnait.train.fitting import fit
 from vnait.train.run import Run
 
-GOLDEN = Path(__file__).parents[1] / "golden" / "format_8"
+GOLDEN = Path(__file__).parents[1] / "golden" / "format_9"
 LONGEST = 60  # seconds for one file
 TEXTS = ["a dull film", "a warm, funny film", 'naïve «quote» "x"', "好 电影", "long " * 30]
 

@@ -14,7 +14,7 @@ from vnait.data import Table
 from vnait.train.base import Base
 from vnait_lab.runs import language_model as runs
 
-TINY = Path(__file__).parents[1] / "golden" / "format_8" / "tiny_bert"
+TINY = Path(__file__).parents[1] / "golden" / "format_9" / "tiny_bert"
 TABLE = Table(texts=["a good film", "a dull film"] * 8, labels=["good", "dull"] * 8, name="films", dropped=0)
 
 
