@@ -93,6 +93,8 @@ studies: install  ## VNAIT_DATA is a folder with one folder per set; goes on whe
 	$(BIN)/python -m vnait_lab.runs.gaps
 	$(BIN)/python -m vnait_lab.runs.insertions
 	$(BIN)/python -m vnait_lab.runs.decoder
+	$(BIN)/python -m vnait_lab.runs.rotation
+	$(BIN)/vnait study language --seeds 5 --out studies/records/language
 	$(BIN)/python -m vnait_lab.runs.choices
 	$(BIN)/python -m vnait_lab.runs.convergence
 	$(BIN)/python -m vnait_lab.runs.self_supervision --sets trec
