@@ -80,7 +80,7 @@ def study_command(
     base: Encoder = None,
     seeds: Seeds = None,
     quick: Quick = False,
-    text: Corpus = None,
+    corpus: Corpus = None,
     jobs: Jobs = None,
     backend: Backend = "local",
     out: Out = None,
@@ -106,7 +106,7 @@ def study_command(
         raise InputError(
             f"--base is for few-labels, and {names[0]} trains no pretrained encoder; leave it out."
         )
-    if text is not None and suites != ["language"]:
+    if corpus is not None and suites != ["language"]:
         raise InputError(f"--corpus is for language, and {names[0]} has its own texts; leave it out.")
     if not suites:
         if methods or tasks or seeds:
@@ -125,7 +125,7 @@ def study_command(
                 seeds=seeds or 5,
                 quick=quick,
                 base=base,
-                text=text,
+                corpus=corpus,
                 out=out,
                 jobs=jobs,
                 backend=backend,

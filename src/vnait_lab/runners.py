@@ -27,7 +27,7 @@ class Options:
     seeds: int
     quick: bool
     base: str | None
-    text: Path | None
+    corpus: Path | None
     out: Path
     jobs: int | None
     backend: str = "local"
@@ -107,8 +107,8 @@ def study_language(options: Options) -> Outcome:
     """Models of the next token (causal methods) and of masked tokens, trained on 64 tokens, read at up to
     2,048; of a text file, or of three texts in the folder VNAIT_DATA.
     """
-    if options.text is not None:
-        tasks = language.tasks_of_file(options.text)
+    if options.corpus is not None:
+        tasks = language.tasks_of_file(options.corpus)
     else:
         folder = _data_folder("wikitext2, tinyshakespeare and eprstmt, or give --corpus FILE")
         tasks = language.tasks_of_data(Path(folder))

@@ -64,7 +64,7 @@ def test_a_study_runs_shows_and_resumes(
 
 def test_a_quick_look_decides_nothing() -> None:
     options = runners.Options(
-        methods=[], tasks=[], seeds=3, quick=True, base=None, text=None, out=Path(), jobs=1, callback=print
+        methods=[], tasks=[], seeds=3, quick=True, base=None, corpus=None, out=Path(), jobs=1, callback=print
     )
     verdict = Verdict("refuted", "50.0 % on average")
     assert runners._judged(options, verdict) == Verdict(

@@ -45,7 +45,7 @@ def of_held_out(records: list[Record]) -> Section:
     """Tasks of lengths that decided no choice, and those that did so later."""
     new, seen = (among(records, name=names) for names in (held_out.HELD_OUT, held_out.SEEN))
     claim = Judged(
-        "The same on tasks written after the last change of `vnait` and before they were run",
+        "The same on six tasks that were written before `vnait` was run on them",
         length.verdict(length.SUITE.summary(new), "vnait", tasks=tuple(held_out.HELD_OUT)),
         "python -m vnait_lab.runs.held_out",
         source="000, section 4.2, unseen lengths",

@@ -225,10 +225,10 @@ def loss_at(
     """
     windows = min(setting.windows, len(ids) // LENGTHS[-1])
     ids = ids[: windows * LENGTHS[-1]] if windows else ids[: len(ids) // length * length]
-    given, labels = question(text, ids[None], Generator().manual_seed(seed))
-    given, labels = given.reshape(-1, length), labels.reshape(-1, length)
+    shown, labels = question(text, ids[None], Generator().manual_seed(seed))
+    shown, labels = shown.reshape(-1, length), labels.reshape(-1, length)
     rows = max(1, AT_ONCE // length)
-    batches = zip(given.split(rows), labels.split(rows), strict=True)
+    batches = zip(shown.split(rows), labels.split(rows), strict=True)
     losses = torch.cat([_losses(model, *batch) for batch in batches])
     counted = labels != IGNORED
     if not text.masked:
