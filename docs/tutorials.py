@@ -45,8 +45,8 @@ def notebook(page: Path) -> nbformat.NotebookNode:
 def executed(page: Path, folder: Path) -> str:
     """The page with the outputs of its cells, run in an empty folder. An error in a cell is an error."""
     cells = notebook(page)
-    os.environ["COLUMNS"] = WIDTH
-    NotebookClient(cells, timeout=1800, resources={"metadata": {"path": str(folder)}}).execute()
+    client = NotebookClient(cells, timeout=1800, resources={"metadata": {"path": str(folder)}})
+    client.execute(env={**os.environ, "COLUMNS": WIDTH})
     parts = []
     for cell in cells.cells:
         if cell.cell_type == "markdown":

@@ -36,6 +36,7 @@ INJECTIONS = {
     "stretch": Injection(rotary=TURN, stretch=TURN / 10),
     "bias": Injection(bias=torch.randn(1, HEADS, T, T, generator=torch.Generator().manual_seed(3))),
     "scale": Injection(scale=torch.linspace(0.5, 2, T)[None]),
+    "scale of a head": Injection(scale=torch.linspace(0.5, 2, T * HEADS).reshape(1, T, HEADS)),
     "score_mod": ScaleInvariant()(torch.arange(float(T))[None, :, None]),
     "all": Injection(
         rotary=TURN,

@@ -125,7 +125,7 @@ def test_numbers_are_the_models_own_wherever_position_enters(method):
     found = check_against_the_model(fitted(method), ENGLISH)
     slots = {
         "rotary": method in ("rope", "xpos", "scale-invariant", "vnait-context", "grid-rope"),
-        "bias": method in ("alibi", "t5", "cope", "scale-invariant"),
+        "bias": method in ("alibi", "t5", "cope", "scale-invariant", "vnait-causal"),
     }
     for name, there in slots.items():
         assert (max(found.shares[name]) > 0) == there
@@ -319,7 +319,8 @@ def test_equal_gaps_are_named_where_they_could_differ(english, folder, capsys):
 
 def test_gaps_of_a_causal_method_are_what_was_learned_and_not_its_formula():
     one = fitted("vnait-causal")
-    running, model = one.model.model.method.coordinates.running, one.model.model
+    model = one.model.model
+    running = model.method.coordinates.coordinates[0].running
     with torch.no_grad():
         found = explain(one, ENGLISH)
         e, mask = model.semantics(torch.tensor(one.ids([ENGLISH])), None, None)

@@ -21,6 +21,7 @@ from vnait.model import (
     seed_weights,
 )
 from vnait.positions import method as method_module
+from vnait.positions.attention import Attention
 from vnait.positions.building import build
 from vnait.positions.coordinates import (
     Ends,
@@ -52,6 +53,7 @@ from vnait.positions.inputs import Add, Local, Nearest, Neighbours, smoothness
 from vnait.positions.method import Method
 from vnait.positions.methods import METHODS, Recipe
 from vnait.shared import chunks
+from vnait.shared.errors import DoesNotFit
 
 MASK = torch.tensor([[True] * 5, [False, True, True, True, False]])
 
@@ -247,9 +249,11 @@ def test_log_length_of_a_prefix() -> None:
 def test_causal_vnait_is_vnait_without_what_follows() -> None:
     causal, default = (build(name, dim=16, num_heads=2, mean_length=9) for name in ("vnait-causal", "vnait"))
     assert causal.causal and not default.causal
-    assert causal.coordinates.running.middle == 9
-    assert [type(part) for part in causal.encoding.features] == [Fourier, Anchors]
-    assert causal.encoding.features[1].ends == 1
+    start, decaying = causal.coordinates.coordinates
+    assert start.running.middle == 9 and type(decaying) is Running
+    spatial = causal.encoding.encodings[0].encodings[0]
+    assert [type(part) for part in spatial.features] == [Fourier, Anchors]
+    assert spatial.features[1].ends == 1
     spatial, rotation = default.encoding.encodings
     assert [type(part) for part in spatial.features] == [Scalar, Fourier, Anchors, Centre]
     assert spatial.features[1].shortest == 12.5
@@ -257,6 +261,23 @@ def test_causal_vnait_is_vnait_without_what_follows() -> None:
     (rotary,) = blurred.encodings  # S as an angle
     assert (rotation.axis, blurred.width, rotary.base, rotary.unit) == ((0,), 3.0, 100.0, 10.0)
     assert causal.scale.sees == "prefix"
+
+
+@pytest.mark.parametrize(("heads", "decaying"), [(1, 1), (2, 1), (4, 3), (9, 6)])
+def test_three_of_four_heads_of_causal_vnait_decay_and_the_others_scale(heads: int, decaying: int) -> None:
+    method = build("vnait-causal", dim=4 * heads, num_heads=heads, mean_length=2).eval()
+    injection = method(words(1, 4, 4 * heads), torch.ones(1, 4, dtype=torch.bool)).injection.dense()
+    decays = injection.bias[0, :, 3, 0] < 0
+    assert decays.tolist() == [head < decaying for head in range(heads)]
+    assert (injection.scale[0, 3] == torch.where(decays, 1.0, 2.0)).all()
+
+
+def test_a_scale_of_each_head_and_one_of_all_multiply() -> None:
+    both = Injection(scale=torch.full((1, 2), 3.0)), Injection(scale=torch.tensor([[[1.0, 2.0]] * 2]))
+    for first, second in (both, both[::-1]):
+        assert (first + second).scale.tolist() == [[[3.0, 6.0]] * 2]
+    with pytest.raises(DoesNotFit, match="a scale of 2 heads, and the attention has 4"):
+        Attention(dim=8, num_heads=4)(torch.zeros(1, 2, 8), both[1], None)
 
 
 @pytest.mark.parametrize("name", ["vnait", "vnait-uniform", "vnait-context"])
@@ -421,7 +442,7 @@ class Slot(nn.Module):
         (Index(), Slot(added=(1, 3, 5, 5)), r"added of the shape \(1, 3, 5, 5\).*return \(B, T, \.\.\.\)"),
         (Index(), Slot(added=(2, 4, 8)), r"added of the shape \(2, 4, 8\)"),
         (Index(), Slot(rotary=(5, 4)), r"rotary of the shape \(5, 4\)"),
-        (Index(), Slot(scale=(2, 5, 1)), r"scale of the shape \(2, 5, 1\)"),
+        (Index(), Slot(scale=(2, 4, 1)), r"scale of the shape \(2, 4, 1\)"),
     ],
 )
 def test_a_wrong_shape_is_named(coordinates: nn.Module, encoding: nn.Module, message: str) -> None:

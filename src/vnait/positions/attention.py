@@ -85,12 +85,19 @@ class Attention(nn.Module):
             query = _rotated(query, *turn)
             key = _rotated(key, *(turn if stretch is None else cos_and_sin(rotary, -stretch, key.dtype)))
         if injection.scale is not None:
-            query = query * injection.scale.to(query.dtype)[:, None, :, None]
+            if injection.scale.ndim == 3:
+                _check_heads(injection.scale.shape[-1], self.num_heads, "scale")
+            query = query * by_head(injection.scale).to(query.dtype)
         return query, key
 
     def heads(self, x: X) -> Float[Tensor, "B H T K"]:
         """(B, T, D) -> (B, H, T, K)."""
         return x.unflatten(-1, (self.num_heads, -1)).transpose(1, 2)
+
+
+def by_head(scale: Float[Tensor, "B T *H"]) -> Float[Tensor, "B H T 1"]:
+    """An injection's scale beside queries or scores, with one head for all if it is the same in each."""
+    return scale[:, None, :, None] if scale.ndim == 2 else scale.movedim(-1, 1)[..., None]
 
 
 def rotate(
@@ -136,10 +143,10 @@ def _check_width(injection: Injection, width: int) -> None:
         )
 
 
-def _check_heads(biases: int, heads: int) -> None:
-    if not torch.compiler.is_compiling() and biases not in (1, heads):
+def _check_heads(made_for: int, heads: int, slot: str = "bias") -> None:
+    if not torch.compiler.is_compiling() and made_for not in (1, heads):
         raise DoesNotFit(
-            f"the method has a bias of {biases} heads, and the attention has {heads}; build it with "
+            f"the method has a {slot} of {made_for} heads, and the attention has {heads}; build it with "
             f"num_heads={heads}."
         )
 

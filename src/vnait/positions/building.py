@@ -9,6 +9,9 @@ from weakref import WeakSet
 
 from torch import nn
 
+from vnait.positions.coordinates.elastic import Gate
+from vnait.positions.coordinates.grids import Joined
+from vnait.positions.encodings.combined import Axis, Sum
 from vnait.positions.encodings.spatial import Spatial
 from vnait.positions.encodings.tables import Table
 from vnait.positions.inputs.fusion import Fusion, LiteralFusion
@@ -72,6 +75,25 @@ def build(
         )
     _MADE.add(made)
     return made
+
+
+def for_pretrained(built: Method) -> Method:
+    """The method without what would change a pretrained model's attention from the start: its scale, and, if
+    it adds a spatial vector, its rotation or bias, with the coordinates that nothing else reads. Its gates
+    learn as fast as its other weights, which fine-tuning makes faster than the model's.
+    """
+    built.scale = None
+    for part in built.modules():
+        if isinstance(part, Gate):
+            part.speed = 1.0
+    if isinstance(built.encoding, Sum):
+        first = built.encoding.encodings[0]
+        spatial = first.encodings[0] if isinstance(first, Axis) else first
+        if isinstance(spatial, Spatial):
+            built.encoding = spatial
+            if isinstance(built.coordinates, Joined):
+                built.coordinates = built.coordinates.coordinates[0]
+    return built
 
 
 def _refuse_several(method: object) -> None:

@@ -8,7 +8,7 @@ Axes, everywhere in this package: B batch, T tokens, D width, H heads, K head wi
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, fields, replace
 from operator import add, mul
 from typing import Any, Literal, Protocol, cast, runtime_checkable
@@ -165,7 +165,7 @@ class Injection:
     stretch  (B, T, K/2)     with rotary: multiplies a query's pair by exp(stretch), a key's by exp(-stretch)
     bias     (B, H, T, T)    added to the attention scores (query, key); H = 1 is for all heads
     distance                 a bias of two tokens' places, not computed yet; `dense` computes it
-    scale    (B, T)          multiplies a query's attention scores
+    scale    (B, T)          multiplies a query's attention scores; (B, T, H) in each head by its own factor
     score_mod                changes the scores inside every layer, by its queries and keys; before the bias
 
     Injections add slot by slot (`scale` multiplies), so "a rotation on the index and a spatial vector on the
@@ -182,7 +182,7 @@ class Injection:
     stretch: Float[Tensor, "B T K_half"] | None = None
     bias: Float[Tensor, "B H TQ TK"] | None = None  # TQ < TK for the new tokens of a decoder with a cache
     distance: PairBias | None = None
-    scale: Float[Tensor, "B T"] | None = None
+    scale: Float[Tensor, "B T *H"] | None = None
     score_mod: ScoreMod | None = None
 
     def __post_init__(self) -> None:
@@ -207,7 +207,7 @@ class Injection:
         return Injection(
             **{name: self._sum(addend, name) for name in ("added", "rotary", "stretch", "bias")},
             distance=_combined(add, self.distance, addend.distance),
-            scale=_combined(mul, self.scale, addend.scale),
+            scale=_combined(mul, *_of_as_many_axes(self.scale, addend.scale)),
             score_mod=self.score_mod or addend.score_mod,
         )
 
@@ -230,18 +230,18 @@ class Injection:
         """
         per_token = f"(B, T, ...) = ({batch}, {tokens}, ...)"
         fits = {
-            "added": (self.added, 3, (batch, tokens), per_token),
-            "rotary": (self.rotary, 3, (batch, tokens), per_token),
-            "stretch": (self.stretch, 3, (batch, tokens), per_token),
-            "bias": (self.bias, 4, (tokens, tokens), f"(B, H, T, T) = ({batch}, H, {tokens}, {tokens})"),
-            "scale": (self.scale, 2, (batch, tokens), f"(B, T) = ({batch}, {tokens})"),
+            "added": (self.added, (3,), (batch, tokens), per_token),
+            "rotary": (self.rotary, (3,), (batch, tokens), per_token),
+            "stretch": (self.stretch, (3,), (batch, tokens), per_token),
+            "bias": (self.bias, (4,), (tokens, tokens), f"(B, H, T, T) = ({batch}, H, {tokens}, {tokens})"),
+            "scale": (self.scale, (2, 3), (batch, tokens), f"(B, T) = ({batch}, {tokens}), or (B, T, H)"),
         }
         return {
             name: expected
             for name, (slot, axes, sizes, expected) in fits.items()
             if slot is not None
             and (
-                slot.ndim != axes
+                slot.ndim not in axes
                 or tuple(slot.shape[-2:] if name == "bias" else slot.shape[:2]) != sizes
                 or len(slot) not in (1, batch)
             )
@@ -278,6 +278,13 @@ class Injection:
         return {name: slot for name, slot in slots.items() if isinstance(slot, Tensor)}
 
 
+def _of_as_many_axes(first: Tensor | None, second: Tensor | None) -> tuple[Tensor | None, Tensor | None]:
+    """Two scales, both per head if one of them is."""
+    if first is None or second is None or first.ndim == second.ndim:
+        return first, second
+    return (first[..., None], second) if first.ndim == 2 else (first, second[..., None])
+
+
 def _combined(operation: Callable[[Any, Any], Any], first: Any, second: Any) -> Any:
     return second if first is None else first if second is None else operation(first, second)
 
@@ -289,19 +296,30 @@ class LogLength(torch.nn.Module):
 
     sees    "text"      all of its sentence
             "prefix"    the tokens up to itself; for decoders
+    heads   whether it applies to each head; None: to all. A head whose bias decays sees as many tokens in
+            any text, and is better off without
 
     Source: this project; the same factor as in arXiv 2202.12172, section 5.3.
 
     >>> LogLength(mean_length=24)(torch.ones(1, 24, dtype=torch.bool)).scale[0, :2]
     tensor([1., 1.])
+    >>> LogLength(mean_length=2, heads=[False, True])(torch.ones(1, 4, dtype=torch.bool)).scale[0, 0]
+    tensor([1., 2.])
     """
 
-    def __init__(self, *, mean_length: float, sees: Literal["text", "prefix"] = "text") -> None:
+    def __init__(
+        self,
+        *,
+        mean_length: float,
+        sees: Literal["text", "prefix"] = "text",
+        heads: Sequence[bool] | None = None,
+    ) -> None:
         super().__init__()
         if not mean_length > 0:
             raise ValueError(f"mean_length is {mean_length}; it must be a positive number of tokens.")
         one_of("sees", sees, ("text", "prefix"))
         self.mean_length, self.sees = float(mean_length), sees
+        self.heads = None if heads is None else tuple(heads)
 
     @property
     def causal(self) -> bool:
@@ -311,7 +329,11 @@ class LogLength(torch.nn.Module):
     def forward(self, mask: Bool[Tensor, "B T"]) -> Injection:
         length = mask.cumsum(-1) if self.causal else mask.sum(-1, keepdim=True).expand_as(mask)
         mean = torch.tensor(max(self.mean_length, 2.0))
-        return Injection(scale=length.clamp(min=2).float().log() / mean.log())
+        scale = length.clamp(min=2).float().log() / mean.log()
+        if self.heads is not None:
+            scale = torch.where(torch.tensor(self.heads, device=scale.device), scale[..., None], 1.0)
+        return Injection(scale=scale)
 
     def extra_repr(self) -> str:
-        return f"mean_length={self.mean_length}, sees={self.sees!r}"
+        heads = "" if self.heads is None else f", heads={self.heads}"
+        return f"mean_length={self.mean_length}, sees={self.sees!r}{heads}"

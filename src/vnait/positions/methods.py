@@ -136,13 +136,19 @@ def _vnait_causal(size: Size) -> Method:
         i.Local(dim=size.dim, width=5, look="back", shape="fading", dropout=0),
         i.Nearest(dim=size.dim, look="back", dropout=0),
     ]
+    # Heads that decay read a text of any length; one in four reads all of it, to find what is far away.
+    decaying = max(1, size.num_heads * 3 // 4)
+    sums = [c.Running(source="content", dim=size.dim) for _ in range(decaying)]
     return _method(
-        coordinates=c.Start(saturating),
-        # s starts small: the words' table is also the output's, and anything added to a word is noise in its
-        # logits.
-        encoding=e.Spatial(dim=size.dim, features=features, hidden=(64,)),
+        coordinates=c.Joined(c.Start(saturating), *sums),
+        encoding=e.Sum(
+            # s starts small: the words' table is also the output's, and anything added to a word is noise in
+            # its logits.
+            e.Axis(e.Spatial(dim=size.dim, features=features, hidden=(64,)), (0, 1)),
+            e.Axis(e.CableBias(num_heads=size.num_heads, form="heads"), tuple(range(2, 2 + decaying))),
+        ),
         inputs=i.Neighbours(i.Fusion(dim=size.dim, hidden=16), views),
-        scale=_log_length(size, sees="prefix"),
+        scale=_log_length(size, sees="prefix", heads=[head >= decaying for head in range(size.num_heads)]),
     )
 
 
@@ -398,7 +404,8 @@ METHODS: dict[str, Recipe] = {
     "vnait-causal": Recipe(
         make=_vnait_causal,
         formula="vnait with S = 100 R_i/(R_i + tau), R stretched in training, gaps from the words so far, "
-        "the start alone, neighbours before the token, never dropped; s starts small",
+        "the start alone, neighbours before the token, never dropped; s starts small; no rotation; in three "
+        "of four heads scores - |R_hi - R_hj|, as cable, in the others scores * log n/log n0",
         source="the same, for decoders, without the fast window; studies/findings/",
     ),
     "vnait-paper": Recipe(

@@ -20,10 +20,10 @@ from transformers import AutoConfig, AutoModel, PreTrainedModel
 from vnait.data.rows import collate
 from vnait.data.sentences import Piece
 from vnait.data.tasks import CLASSIFICATION, PROBLEMS, TAGGING
-from vnait.positions.building import build
+from vnait.positions.building import build, for_pretrained
 from vnait.positions.methods import BASE_POSITIONS
 from vnait.pretrained import tokens
-from vnait.pretrained.attach.attaching import attach, for_pretrained
+from vnait.pretrained.attach.attaching import attach
 from vnait.pretrained.attach.saving import CLASSES
 from vnait.pretrained.changing import OWN_TYPE
 from vnait.pretrained.loading import from_pretrained, tokenizer_from

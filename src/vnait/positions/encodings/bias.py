@@ -161,7 +161,8 @@ class CableBias(nn.Module):
     """CABLE: -|S_i - S_j| on learned running coordinates: ALiBi with gaps from the words; bias, (B, H, T, T).
 
     form    "shared"  all heads read axis 0, with a learned positive slope per head, from ALiBi's slopes
-            "heads"   head h reads axis h, as in the paper, and nothing is learned here; as many axes as heads
+            "heads"   head h reads axis h, as in the paper, and nothing is learned here; heads past the last
+                      axis have no position, as half of the heads of NAPE (arXiv 2506.16640)
 
     The paper's S sums softplus(W x + b), with a column of W per head; `Running(source="content", ...)` gives
     one axis, for "shared". A forget gate f = sigmoid(z), as in the Forgetting Transformer (arXiv 2503.02130),
@@ -193,12 +194,13 @@ class CableBias(nn.Module):
     def forward(self, at: At) -> Injection:
         if self.log_slope is not None:
             return _of_distances(at[..., :1], _linear, full(self.log_slope).exp())
-        if at.shape[-1] != self.num_heads:
+        rest = self.num_heads - at.shape[-1]
+        if rest < 0:
             raise ValueError(
                 f'form="heads" reads one axis per head: {at.shape[-1]} axes for {self.num_heads} heads; take '
-                'coordinates with an axis per head, or form="shared".'
+                'coordinates with at most an axis per head, or form="shared".'
             )
-        return _of_distances(at, _absolute)
+        return _of_distances(F.pad(at, (0, rest)), _absolute)
 
     def extra_repr(self) -> str:
         return f"num_heads={self.num_heads}, form={self.form!r}"

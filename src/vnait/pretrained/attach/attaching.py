@@ -9,9 +9,8 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from transformers import DynamicCache, PreTrainedModel
 
-from vnait.positions.building import build
-from vnait.positions.coordinates import Gate
-from vnait.positions.encodings import Spatial, Sum
+from vnait.positions.building import build, for_pretrained
+from vnait.positions.encodings import Rotary
 from vnait.positions.injection import Injection
 from vnait.positions.method import Method, described
 from vnait.pretrained.attach.attached import Attached, attached_owners
@@ -261,25 +260,11 @@ def _built(method: str | Method, site: Site, options: dict[str, Any], length: in
     built = build(method, dim=site.dim, num_heads=site.heads, **sizes)
     parts, encoding = ["scale"] if built.scale is not None else [], built.encoding
     if for_pretrained(built).encoding is not encoding:
-        parts.append("rotation")
+        parts.append("rotation" if any(isinstance(part, Rotary) for part in encoding.modules()) else "bias")
     if parts:
         logger.info(
             "%s is attached without its %s: a pretrained model keeps its own.", method, " and ".join(parts)
         )
-    return built
-
-
-def for_pretrained(built: Method) -> Method:
-    """The method without what would change a pretrained model's attention from the start: its scale, and, if
-    it adds a spatial vector, its rotation. Its gates learn as fast as its other weights, which fine-tuning
-    makes faster than the model's.
-    """
-    built.scale = None
-    for part in built.modules():
-        if isinstance(part, Gate):
-            part.speed = 1.0
-    if isinstance(built.encoding, Sum) and isinstance(built.encoding.encodings[0], Spatial):
-        built.encoding = built.encoding.encodings[0]
     return built
 
 

@@ -9,7 +9,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from vnait.positions.building import build
+from vnait.positions.building import build, for_pretrained
 from vnait.positions.cache import Mask, Vectors
 from vnait.positions.coordinates.shared import rank
 from vnait.positions.encodings import T5Bias
@@ -23,7 +23,7 @@ class GatedPosition(nn.Module):
 
     def __init__(self, method: str, *, dim: int, heads: int) -> None:
         super().__init__()
-        built = build(method, dim=dim, num_heads=heads)
+        built = for_pretrained(build(method, dim=dim, num_heads=heads))
         self.coordinates, self.encoding = built.coordinates, built.encoding
         self.gate = nn.Parameter(torch.zeros(dim))
 

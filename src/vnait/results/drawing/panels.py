@@ -74,7 +74,8 @@ def panels(example: Example) -> list[Panel]:
         panels.append(Panel("more", "coordinates (all axes)", lambda axes: _draw_axes(axes, at)))
     scales = [output.injection.scale[0] for output in outputs if output.injection.scale is not None]
     if scales:
-        panels.append(Panel("more", "scale", lambda axes: _draw_scale(axes, scales)))
+        factors = [line for scale in scales for line in scale.reshape(len(scale), -1).unique(dim=1).T]
+        panels.append(Panel("more", "scale", lambda axes: _draw_scale(axes, factors)))
     return panels
 
 

@@ -8,7 +8,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from vnait.model.backbone import Block
-from vnait.positions.attention import Attention
+from vnait.positions.attention import Attention, by_head
 from vnait.positions.injection import Injection
 
 HEAD_KINDS = ("diagonal", "banded", "uniform", "long-range", "mixed")
@@ -113,7 +113,7 @@ def score_terms(
     )
     whole = normed_content + normed_position
     constants = whole @ query @ key_bias.mT + (whole @ key @ query_bias.mT).mT + query_bias @ key_bias.mT
-    factor = torch.ones(()) if injection.scale is None else injection.scale[0, :, None]
+    factor = torch.ones(()) if injection.scale is None else by_head(injection.scale)[0]
     products = [
         factor * term / query.shape[-1] ** 0.5
         for term in (*four_terms(normed_content, normed_position, query, key), constants)
