@@ -75,16 +75,18 @@ def _read_enough() -> NoReturn:
 
 
 def _at_home(arguments: Sequence[str]) -> list[str]:
-    """The arguments, with the home folder for ~ where a shell leaves it: --out=~/model, or -o '~/model'.
+    """The arguments, with the home folder for ~ where a shell leaves it: --out=~/model, -o~/model or -o
+    '~/model'; of an argument without an option, which may be a text, only where that exists.
 
     >>> _at_home(["explain", "model", "~/ is a text"])
     ['explain', 'model', '~/ is a text']
     """
     words: list[str] = []
     for word, before in zip(arguments, ["", *arguments], strict=False):
-        option, mark, value = word.partition("=") if word.startswith("--") else ("", "", word)
-        path = value.startswith("~/") and (mark or re.match("-[-a-z]", before))
-        words.append(f"{option}{mark}{home(value)}" if path else word)
+        parts = re.fullmatch(r"(--[^=]+=|-[a-zA-Z])?(~/.*)", word, re.DOTALL)
+        if parts and (parts[1] or re.match("-[-a-z]", before) or os.path.exists(home(parts[2]))):
+            word = (parts[1] or "") + home(parts[2])
+        words.append(word)
     return words
 
 
