@@ -7,7 +7,6 @@ import re
 import shlex
 import sys
 from collections.abc import Sequence
-from contextlib import suppress
 from typing import Any, NoReturn
 
 import typer
@@ -17,7 +16,7 @@ import typer
 from vnait.cli import compare, train, predict, evaluate, explain, doctor, extend, methods, pages, vectors  # noqa: F401
 
 # isort: on
-from vnait.cli.output import echo, prepare_streams
+from vnait.cli.output import echo, prepare_streams, to_nowhere
 from vnait.cli.shared import app
 from vnait.positions.plugins import call_plugins
 from vnait.shared.errors import InputError
@@ -69,8 +68,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def _read_enough() -> NoReturn:
     """Leave with 0: a reader such as `head` has closed the pipe."""
-    with suppress(OSError, ValueError):  # a stream in memory has no number
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # for what Python flushes at its end
+    to_nowhere(sys.stdout)
     sys.exit(0)
 
 
