@@ -31,7 +31,7 @@ from vnait.train import saved
 GOLDEN = Path(__file__).parent / "golden" / "format_9"
 MODEL = str(GOLDEN / "vnait")
 TEXT = "a naïve “film” 好 😀"
-HOSTILE = "\x1b[2J\x1b]0;title\x07\x9b31m\u202e"  # clears, retitles, colours, turns around
+HOSTILE = "\x1b[2J\x1b]0;title\x07\x9b31m\u202e\u200f"  # clears, retitles, colours, turns around
 
 
 @pytest.fixture
@@ -105,7 +105,7 @@ def test_notes_never_take_the_place_of_results(data, monkeypatch):
 
 
 def test_what_steers_a_terminal_is_shown_by_its_code():
-    assert safe(f"good{HOSTILE}") == r"good\x1b[2J\x1b]0;title\x07\x9b31m\u202e"
+    assert safe(f"good{HOSTILE}") == r"good\x1b[2J\x1b]0;title\x07\x9b31m\u202e\u200f"
     unchanged = "two\tcells\nnaïve 好 \u3000\xa0 👩\u200d🚀 e\u0301"
     assert safe(unchanged) == unchanged
 
