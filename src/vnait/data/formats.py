@@ -35,9 +35,7 @@ from vnait.shared.files import check_unpacked
 logger = logging.getLogger("vnait")
 
 # The first line of fastText's, and the labels at the ends of a line.
-_FASTTEXT = re.compile(
-    r"(__label__\S+\s+)*__label__[^\s,;|]+(\s+[^\s,;|]|\s*$)|.*[^\s,;|]\s+__label__[^\s,;|]+\s*$"
-)
+_FASTTEXT = re.compile(r"(__label__\S+\s+)*__label__[^\s,;|]+(\s|$)|.*[^\s,;|]\s+__label__[^\s,;|]+\s*$")
 _LABELS = re.compile(r"^(?:__label__\S*\s*)+|(?:\s+__label__\S*)+$")
 
 
