@@ -41,6 +41,7 @@ from vnait.positions.encodings import Spatial
 from vnait.positions.method import Method
 from vnait.positions.methods import METHODS, Recipe
 from vnait.shared.errors import InputError
+from vnait.shared.files import fingerprint
 from vnait.train import fitting as train
 from vnait.train import predict
 from vnait_lab.runners import SUITES
@@ -1267,9 +1268,13 @@ def test_a_path_that_a_shell_leaves_begins_at_home(home, said, monkeypatch):
     (home / "user").mkdir()
     shutil.move("data.csv", "user/data.csv")
     said("train", "user/data.csv", "-o", "~/new", "--test=~/data.csv", "--method", "tfidf", narrow=False)
-    said("predict", "user/new", "user/data.csv", "--out", "~/answers.csv", narrow=False)
+    said("predict", "~/new", "user/data.csv", "-o~/answers.csv", narrow=False)
+    assert re.search(r"^~ .*\n/ .*\nis ", said("explain", "~/new", "~/ is no folder", narrow=False), re.M)
     classifier = TextClassifier.load("~/new")
     classifier.save("~/again")
     assert {path.name for path in (home / "user").iterdir()} == {"data.csv", "new", "answers.csv", "again"}
     assert not (home / "~").exists()
+    (home / "user" / "words.txt").write_text("film 1 0\nplot 0 1\n", encoding="utf-8")
+    assert text.vectors.load("~/words.txt").words == ["film", "plot"]
+    assert fingerprint("~/words.txt") == fingerprint(home / "user" / "words.txt") != fingerprint("~/none")
     assert text.read("~/data.csv").name == str(home / "user" / "data.csv")

@@ -663,7 +663,8 @@ def test_malformed_json_names_the_line(tmp_path, line, problem):
 def test_a_cell_that_is_no_text(tmp_path):
     source = written(tmp_path, "d.jsonl", '{"text": "a", "label": 1}\n{"text": ["b"], "label": {"c": 1}}\n')
     assert "row 2, column 'text' has a value of type list; expected text or a number" in refused(source)
-    assert "row 2, column 'label' has a value of type dict" in refused(source, text="label", label=None)
+    message = refused(source, text="label", label=None)
+    assert "row 2, column 'label' has a value of type dict" in message and "as in NAME.c." in message
     pq.write_table(pa.table({"text": [b"bytes"]}), tmp_path / "d.parquet")
     assert "row 1, column 'text' has a value of type bytes" in refused(tmp_path / "d.parquet", label=None)
 

@@ -4,6 +4,7 @@ import json
 import logging
 import re
 import sys
+import unicodedata
 from itertools import chain
 from pathlib import Path
 
@@ -172,6 +173,8 @@ def test_every_space_is_a_space(gap):
         ("ΟΔΥΣΣΕΎΣ", "οδυσσεύς"),
         ("κακόσ", "κακός"),  # as other software writes it
         ("ΣΟΦΌΣ2", "σοφός2"),
+        ("ΣΟΦΟΣ\u0301", "σοφος\u0301"),  # with an accent that composes with no sigma
+        ("ΟΔΟΣ\u0301Α", "οδοσ\u0301α"),
         ("Σ", "σ"),  # a letter alone, as of a sum
         ("İYİ", "iyi"),
         ("I\u0307stanbul", "istanbul"),
@@ -196,6 +199,7 @@ def test_capitals_of_every_language(written, small):
         ("🇩🇪", None),
         ("\U0001f3f4\U000e0067\U000e0062\U000e0073\U000e0063\U000e0074\U000e007f", None),
         ("❤\ufe0f", "❤"),
+        ("ℹ\ufe0f", "ℹ"),  # a letter to Unicode, and an emoji
         ("1\ufe0f\u20e3", "1\u20e3"),
         ("#\ufe0f\u20e3", "#\u20e3"),
         ("🏳\ufe0f\u200d🌈", "🏳\u200d🌈"),
@@ -208,6 +212,13 @@ def test_an_emoji_is_one_word_however_it_is_put_together(emoji, same, tokenizati
     assert (
         tokens(f"ok{emoji}{emoji}!so", tokenization) == expected == tokens(f"ok{word}{word}!so", tokenization)
     )
+
+
+def test_all_composed_letters_are_those_of_unicode():
+    for letter in map(chr, chain(range(0xD800), range(0xE000, sys.maxunicode + 1))):
+        decomposed = unicodedata.normalize("NFD", letter)
+        if decomposed != letter and unicodedata.normalize("NFC", letter) == letter:
+            assert normalized(decomposed, lower=False) == letter == normalized(letter, lower=False)
 
 
 def test_two_flags_and_a_mark_between_words_stay_apart():

@@ -216,6 +216,14 @@ FILES = {
     ),
     "fastText": File("d.txt", "".join(f"__label__{label} {text}\n" for text, label in ROWS)),
     "fastText with tabs": File("d.txt", "".join(f"__label__{label}\t{text}\n" for text, label in ROWS)),
+    "fastText with a comma first": File(
+        "d.txt",
+        "".join(f"__label__{label} , {text}\n" for text, label in ROWS),
+        texts=[f", {text}" for text in TEXTS],
+    ),
+    "fastText with the label last": File(
+        "d.txt", "".join(f"{text} __label__{label}\n" for text, label in ROWS)
+    ),
     "fastText's marks in a table": File(
         "d.csv", table([(text, f"__label__{label}") for text, label in ROWS])
     ),

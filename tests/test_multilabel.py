@@ -302,6 +302,9 @@ def test_a_test_label_that_training_never_saw_counts_as_missed(word_file, caplog
     other = Table(["the"], ["new"], "other", 0, "multilabel")
     with pytest.raises(InputError, match="other and made0 share no label"):
         fit(Run(method="none", steps=2), table, words, test=other)
+    empty = Table(["the"], [""], "empty", 0, "multilabel")
+    with pytest.raises(InputError, match="no row of empty has a label"):
+        fit(Run(method="none", steps=2), table, words, test=empty)
 
 
 @pytest.mark.parametrize("name", ["majority", "tfidf", "averaged"])

@@ -20,7 +20,7 @@ import pytest
 from test_cli import CONTROL
 from vnait import TextClassifier, cli
 from vnait.cli import terminal
-from vnait.cli.output import write_csv
+from vnait.cli.output import echo, write_csv
 from vnait.cli.progress import progress
 from vnait.cli.shared import set_up_logging
 from vnait.results import report
@@ -31,7 +31,7 @@ from vnait.train import saved
 GOLDEN = Path(__file__).parent / "golden" / "format_9"
 MODEL = str(GOLDEN / "vnait")
 TEXT = "a naïve “film” 好 😀"
-HOSTILE = "\x1b[2J\x1b]0;title\x07\x9b31m\u202e"  # clears, retitles, colours, turns around
+HOSTILE = "\x1b[2J\x1b]0;title\x07\x9b31m\u202e\u200f"  # clears, retitles, colours, turns around
 
 
 @pytest.fixture
@@ -105,7 +105,7 @@ def test_notes_never_take_the_place_of_results(data, monkeypatch):
 
 
 def test_what_steers_a_terminal_is_shown_by_its_code():
-    assert safe(f"good{HOSTILE}") == r"good\x1b[2J\x1b]0;title\x07\x9b31m\u202e"
+    assert safe(f"good{HOSTILE}") == r"good\x1b[2J\x1b]0;title\x07\x9b31m\u202e\u200f"
     unchanged = "two\tcells\nnaïve 好 \u3000\xa0 👩\u200d🚀 e\u0301"
     assert safe(unchanged) == unchanged
 
@@ -248,3 +248,16 @@ def test_progress_without_a_terminal_is_a_line_now_and_then_also_while_nothing_i
     with progress(True, "training") as move:
         move(1, 2, "")
     assert capsys.readouterr().err == ""
+
+
+def test_a_command_goes_on_where_nobody_reads_standard_error(monkeypatch):
+    read, write = os.pipe()
+    os.close(read)
+    with open(write, "w", buffering=1, encoding="utf-8") as stream:  # as after 2>&1 | true
+        monkeypatch.setattr(sys, "stderr", stream)
+        with pytest.raises(SystemExit) as end:
+            cli.main(["no-such-command"])
+        set_up_logging(quiet=False)
+        logging.getLogger("vnait").warning("a note")
+        echo("progress", file=sys.stderr)
+    assert end.value.code == 2

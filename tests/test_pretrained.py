@@ -43,7 +43,7 @@ from vnait.positions.coordinates import Ends, Index, Jitter, Randomized, Running
 from vnait.positions.encodings import AlibiBias, NoPosition, Rotary, Sinusoid
 from vnait.positions.injection import LogLength
 from vnait.pretrained import FAMILIES as TYPES
-from vnait.pretrained import Family, load_adapter, save_adapter
+from vnait.pretrained import Family, load_adapter, save_adapter, save_base
 from vnait.pretrained.attach.attached import Attached, attached_owners
 from vnait.pretrained.locate import is_causal, owners_of
 from vnait.pretrained.table import Rows, running_places
@@ -278,6 +278,16 @@ def test_a_copy_is_independent(family):
     vnait.detach(twin)
     assert torch.equal(logits(model, ids), expected)
     assert torch.equal(logits(twin, ids), logits(model_of(family), ids))
+
+
+def test_folders_of_an_adapter_and_of_a_base_begin_at_home(tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    model = attached_to("bert")
+    save_adapter(model, "~/adapter")
+    save_base(model, "~/base")
+    load_adapter(type(model).from_pretrained(tmp_path / "base"), "~/adapter")
+    assert {path.name for path in tmp_path.iterdir()} == {"adapter", "base"}
 
 
 @every_family

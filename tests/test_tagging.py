@@ -268,6 +268,8 @@ def test_entities_count_as_wholes():
     assert found["entity_precision"] == 2 / 4 and found["entity_recall"] == 2 / 3
     assert found["entity_f1"] == pytest.approx(4 / 7)
     assert not {name for name in tag_scores(truth, answers, spans=False) if "entity" in name}
+    nowhere = [["O"] * len(tags) for tags in truth]  # sentences without an entity have no score of entities
+    assert tag_scores(nowhere, answers, spans=True).keys() == tag_scores(truth, answers, spans=False).keys()
 
 
 def test_spans_need_seqeval_before_anything_trains(monkeypatch):

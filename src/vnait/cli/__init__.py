@@ -7,7 +7,6 @@ import re
 import shlex
 import sys
 from collections.abc import Sequence
-from contextlib import suppress
 from typing import Any, NoReturn
 
 import typer
@@ -17,7 +16,7 @@ import typer
 from vnait.cli import compare, train, predict, evaluate, explain, doctor, extend, methods, pages, vectors  # noqa: F401
 
 # isort: on
-from vnait.cli.output import echo, prepare_streams
+from vnait.cli.output import echo, prepare_streams, to_nowhere
 from vnait.cli.shared import app
 from vnait.positions.plugins import call_plugins
 from vnait.shared.errors import InputError
@@ -69,22 +68,23 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def _read_enough() -> NoReturn:
     """Leave with 0: a reader such as `head` has closed the pipe."""
-    with suppress(OSError, ValueError):  # a stream in memory has no number
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # for what Python flushes at its end
+    to_nowhere(sys.stdout)
     sys.exit(0)
 
 
 def _at_home(arguments: Sequence[str]) -> list[str]:
-    """The arguments, with the home folder for ~ where a shell leaves it: --out=~/model, or -o '~/model'.
+    """The arguments, with the home folder for ~ where a shell leaves it: --out=~/model, -o~/model or -o
+    '~/model'; of an argument without an option, which may be a text, only where that exists.
 
     >>> _at_home(["explain", "model", "~/ is a text"])
     ['explain', 'model', '~/ is a text']
     """
     words: list[str] = []
     for word, before in zip(arguments, ["", *arguments], strict=False):
-        option, mark, value = word.partition("=") if word.startswith("--") else ("", "", word)
-        path = value.startswith("~/") and (mark or re.match("-[-a-z]", before))
-        words.append(f"{option}{mark}{home(value)}" if path else word)
+        parts = re.fullmatch(r"(--[^=]+=|-[a-zA-Z])?(~/.*)", word, re.DOTALL)
+        if parts and (parts[1] or re.match("-[-a-z]", before) or os.path.exists(home(parts[2]))):
+            word = (parts[1] or "") + home(parts[2])
+        words.append(word)
     return words
 
 

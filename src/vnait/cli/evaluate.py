@@ -6,9 +6,13 @@ from typing import Annotated
 
 from vnait.cli import shared
 from vnait.cli.help import Panel, examples, option
-from vnait.data.tasks import CLASSIFICATION, REGRESSION
+from vnait.data.tasks import CLASSIFICATION, REGRESSION, TAGGING
 
-UNDEFINED = {CLASSIFICATION: ("mcc",), REGRESSION: ("pearson", "spearman")}  # scores that rows may not have
+UNDEFINED = {  # scores that rows may not have
+    CLASSIFICATION: ("mcc",),
+    REGRESSION: ("pearson", "spearman"),
+    TAGGING: ("entity_f1",),  # of spans
+}
 
 
 EXAMPLES = examples(
@@ -43,6 +47,7 @@ def evaluate_command(
     """Score a saved model on labelled texts."""
     shared.set_up_logging(quiet)
     shared.check_folder(model)
+    from vnait.results.scores import are_spans
     from vnait.train.predict import evaluate, load
 
     fitted = load(model)
@@ -64,6 +69,6 @@ def evaluate_command(
 
     show_metrics(metrics)
     for name in UNDEFINED.get(fitted.task, ()):
-        if name not in metrics:
+        if name not in metrics and (fitted.task != TAGGING or are_spans(fitted.classes)):
             show_value(name, "undefined: all labels, or all answers, are the same")
     show_value("rows", f"{len(table):,}")

@@ -9,6 +9,7 @@ import json
 import os
 import sys
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from itertools import chain
 from pathlib import Path
 from typing import Any, TextIO
@@ -20,8 +21,21 @@ EXCEL_ROWS, EXCEL_LETTERS = 1_048_576, 32_767  # of a sheet, and of a cell, at m
 
 
 def echo(words: object = "", *, file: TextIO | None = None, end: str = "\n", flush: bool = False) -> None:
-    """Print `safe` words, on standard output unless a file is given."""
-    print(safe(words), file=file, end=end, flush=flush)
+    """Print `safe` words, on standard output unless a file is given. If nobody reads standard error any more,
+    as in 2>&1 | head, the command goes on without it.
+    """
+    try:
+        print(safe(words), file=file, end=end, flush=flush)
+    except BrokenPipeError:
+        if file is None or file is not sys.stderr:
+            raise
+        to_nowhere(file)
+
+
+def to_nowhere(stream: TextIO) -> None:
+    """Let a stream whose reader has closed the pipe take the rest, also what Python flushes at its end."""
+    with suppress(OSError, ValueError):  # a stream in memory has no number
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 def json_of(document: Mapping[str, Any]) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import logging
 import os
+import sys
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, fields
 from functools import partial, wraps
@@ -21,7 +22,6 @@ from vnait.data.tasks import TASKS
 from vnait.positions import plugins
 from vnait.shared import files
 from vnait.shared.errors import InputError
-from vnait.shared.escaping import safe
 from vnait.train.run import Run
 
 if TYPE_CHECKING:
@@ -309,17 +309,17 @@ ClassWeight = Annotated[str | None, setting("class_weight", "WEIGHTS")]
 def set_up_logging(quiet: bool) -> None:
     """Send log messages to standard error, one per line."""
     logger = logging.getLogger("vnait")
-    logger.handlers[:] = [logging.StreamHandler()]  # replaced: `main` may run twice in one process
-    logger.handlers[0].setFormatter(_Safe("vnait: %(message)s"))
+    logger.handlers[:] = [_Aside()]  # replaced: `main` may run twice in one process
+    logger.handlers[0].setFormatter(logging.Formatter("vnait: %(message)s"))
     logger.setLevel(logging.ERROR if quiet else logging.INFO)
     logger.propagate = False
 
 
-class _Safe(logging.Formatter):
-    """Messages that can't steer a terminal."""
+class _Aside(logging.Handler):
+    """Messages on standard error, as `echo` prints them."""
 
-    def format(self, record: logging.LogRecord) -> str:
-        return safe(super().format(record))
+    def emit(self, record: logging.LogRecord) -> None:
+        echo(self.format(record), file=sys.stderr)
 
 
 def read_table(source: str, text: str, label: str | None, files: FileOptions, **options: Any) -> Table:

@@ -264,7 +264,10 @@ def _string(cell: object) -> str:
     if cell is None or (isinstance(cell, float) and math.isnan(cell)):
         return ""
     if not isinstance(cell, (str, numbers.Number, datetime.date, datetime.time)):
-        raise CellError(f"has a value of type {type(cell).__name__}; expected text or a number.")
+        field = (
+            f" Name a field of it, as in NAME.{next(iter(cell))}." if isinstance(cell, dict) and cell else ""
+        )
+        raise CellError(f"has a value of type {type(cell).__name__}; expected text or a number.{field}")
     written = str(cell)
     if has_surrogate(written):
         raise CellError(

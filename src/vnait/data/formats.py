@@ -34,7 +34,9 @@ from vnait.shared.files import check_unpacked
 
 logger = logging.getLogger("vnait")
 
-_FASTTEXT = re.compile(r"(__label__\S+\s+)*__label__[^\s,;|]+\s+[^\s,;|]")  # the start of a line
+# The first line of fastText's, and the labels at the ends of a line.
+_FASTTEXT = re.compile(r"(__label__\S+\s+)*__label__[^\s,;|]+(\s|$)|.*[^\s,;|]\s+__label__[^\s,;|]+\s*$")
+_LABELS = re.compile(r"^(?:__label__\S*\s*)+|(?:\s+__label__\S*)+$")
 
 
 def columns_of(source: str, split: str, form: Format) -> Columns:
@@ -172,17 +174,13 @@ def _delimited(path: Path, form: Format, *, usual: str) -> Columns:
 
 
 def _fasttext(path: Path, file: TextFile) -> Columns:
-    """Lines such as `__label__good a warm film`, with any number of labels before the text."""
+    """Lines such as `__label__good a warm film`, with any number of labels before or after the text."""
 
     def rows() -> Iterator[tuple[list[str], str]]:
         for line in file.lines():
-            labels: list[str] = []
             text = line.strip()
-            while text.startswith(LABEL_MARK):
-                label, *rest = text.split(maxsplit=1)
-                labels.append(label.removeprefix(LABEL_MARK))
-                text = "".join(rest)
-            yield labels, text
+            marked = " ".join(_LABELS.findall(text)).split()
+            yield [label.removeprefix(LABEL_MARK) for label in marked], _LABELS.sub("", text)
 
     def cells(at: int) -> Iterator[object]:
         return (row[1 - at] for row in rows())

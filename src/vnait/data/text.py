@@ -34,7 +34,8 @@ _STRAY = "|".join(
         rf"[{_TAGS}](?<![\x{{1f3f4}}{_TAGS}][{_TAGS}])[{_TAGS}]*",
     ]
 )
-_FINAL_SIGMA = r"(?<=[\p{L}\p{M}])σ(?![\p{L}\p{M}])"
+_FINAL_SIGMA = r"σ(?<=[\p{L}\p{M}]σ)(?!\p{M}*\p{L})"
+_NOT_COMPOSED = "\U00011935\U00011930", "\U00011938"  # by NFC in tokenizers 0.23, of Unicode 14's letters
 # The first letter that each version of Unicode added.
 _ADDED = {"17.0": "\ua7ce", "16.0": "\u1c89", "15.1": "\u2ffc", "15.0": "\U0001e4d0", "14.0": "\u2c2f"}
 
@@ -78,8 +79,9 @@ def normalizer(*, lower: bool = True) -> Any:
     # Invisible characters first: one between a letter and its accent would keep them apart.
     removed = [Replace(Regex(_GAP), " "), Replace(Regex(_INVISIBLE), ""), Replace(Regex(_STRAY), "")]
     # Lowercase treats each letter alone: İ becomes i with a dot above, Σ never ς.
-    small = [Lowercase(), Replace("i\u0307", "i"), NFC(), Replace(Regex(_FINAL_SIGMA), "ς")]
-    return Sequence([*removed, *(small if lower else [NFC()])])
+    small = [Lowercase(), Replace("i\u0307", "i")]
+    composed = [NFC(), Replace(*_NOT_COMPOSED)]
+    return Sequence([*removed, *small * lower, *composed, *[Replace(Regex(_FINAL_SIGMA), "ς")] * lower])
 
 
 def unicode_version() -> str:

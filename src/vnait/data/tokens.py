@@ -29,7 +29,8 @@ _PART, _CHARACTERS = 4096, 2**19
 
 _GAPS = r"\s+"
 # With its marks. An emoji is one token with its skin tone, and so are a flag, a family and a keycap.
-_SYMBOL = r"(?=[\p{P}\p{S}])\X|[0-9]\u20e3"
+# To Unicode, ℹ is a letter.
+_SYMBOL = r"(?=[\p{P}\p{S}\p{Extended_Pictographic}])\X|[0-9]\u20e3"
 # Scripts written without spaces. The two long-vowel marks belong to no script of their own in Unicode.
 _SCRIPTS = r"\p{Han}\p{Hiragana}\p{Katakana}\u30fc\uff70\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}"
 _UNSPACED = rf"[{_SCRIPTS}]\p{{M}}*"

@@ -91,7 +91,8 @@ def tag_scores(
     truth: Sequence[Sequence[str]], answers: Sequence[Sequence[str]], *, spans: bool
 ) -> dict[str, float]:
     """Scores of the words of sentences, in [0, 1]: token_accuracy with the bounds of its 95 % interval over
-    sentences, macro_f1; of spans also entity_f1, entity_precision and entity_recall, by seqeval.
+    sentences, macro_f1; of spans, if the sentences have any, also entity_f1, entity_precision and
+    entity_recall, by seqeval.
 
     >>> tag_scores([["DET", "NOUN"], ["NOUN"]], [["DET", "VERB"], ["NOUN"]], spans=False)["token_accuracy"]
     0.6666666666666666
@@ -108,7 +109,7 @@ def tag_scores(
             values[f"token_accuracy_{name}"] = bound
     of_words = [list(chain.from_iterable(rows)) for rows in (truth, answers)]
     values["macro_f1"] = float(f1_score(*of_words, average="macro", zero_division=0))
-    if not spans:
+    if not spans or set(of_words[0]) == {"O"}:
         return values
     with extra("tagging"):
         from seqeval import metrics

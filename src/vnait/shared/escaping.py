@@ -9,7 +9,9 @@ import re
 from typing import Any
 
 # Controls but tab and newline, separators of lines, and marks that turn the direction of a text around.
-_STEERING = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
+_STEERING = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]"
+)
 
 
 def safe(words: object) -> str:

@@ -108,7 +108,7 @@ def sync(*paths: Path) -> None:
 
 def fingerprint(source: str | Path) -> str:
     """Sixteen hexadecimal digits: a hash of a folder's files, of a file, or of a name that is neither."""
-    path = Path(source)
+    path = Path(home(source))
     files = sorted(file for file in path.iterdir() if file.is_file()) if path.is_dir() else []
     files = [path] if path.is_file() else files
     digest = hashlib.sha256(b"" if files else str(source).encode())

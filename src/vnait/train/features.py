@@ -19,6 +19,7 @@ from transformers import AutoModel
 from vnait.data import collate
 from vnait.data import words as words_of
 from vnait.data.sentences import split_words
+from vnait.data.text import normalized
 from vnait.pretrained.loading import from_pretrained
 from vnait.shared.quiet import no_bars
 from vnait.train.base import Base
@@ -97,7 +98,9 @@ class Terms:
         return CountVectorizer(analyzer=with_places, dtype=np.float64, **settings)
 
     def _rows(self, texts: Sequence[str]) -> Sequence[Any]:
-        return texts if self.kind == "letters" else words_of(texts, self.tokenization)
+        if self.kind == "letters":
+            return list(map(normalized, texts))
+        return words_of(texts, self.tokenization)
 
     def _shares(self, texts: Sequence[str]) -> Matrix:
         known, unknown = set(self.terms), self.unknown

@@ -77,7 +77,7 @@ def look_up(path: str | Path, words: Collection[str], *, first: int = 0) -> Vect
 def _read(
     path: str | Path, words: Collection[str] | None, first: int, naming: Callable[[str], str]
 ) -> Vectors:
-    layout = sniff(Path(path))
+    layout = sniff(path)
     names, table = _READERS.get(layout.format, collect)(layout, words, first, naming)
     if words is not None and set(words).isdisjoint(names):
         raise none_known(path, list(words))
@@ -95,7 +95,7 @@ def info(path: str | Path) -> dict[str, Any]:
     ...     info(Path(folder, "glove.txt"))
     {'format': 'GloVe text', 'words': 2, 'dim': 2, 'bytes': 20, 'first': ['film', 'plot']}
     """
-    layout = sniff(Path(path))
+    layout = sniff(path)
     count, dim, first = _COUNTERS.get(layout.format, _count_rows)(layout)
     packing = "gzip" if layout.packing == "gz" else layout.packing
     name = f"{layout.format}, {packing}" if packing else layout.format
@@ -115,7 +115,7 @@ def _count_keyed(layout: Layout) -> tuple[int, int, list[str]]:
 
 def words_in(path: str | Path) -> Iterator[str]:
     """Every word of the file `path`, as it is written, without the vectors in memory."""
-    layout = sniff(Path(path))
+    layout = sniff(path)
     if layout.format in _READERS:
         model = keyed(layout) if layout.format == NATIVE else fasttext(layout)
         yield from map(str, model.index_to_key)

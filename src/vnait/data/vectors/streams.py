@@ -17,6 +17,7 @@ from jaxtyping import Float32
 
 from vnait.data.vectors.opening import DAMAGED, check_kind, most_bytes, opened, packing_of, unknown
 from vnait.shared.errors import InputError
+from vnait.shared.files import home
 
 BINARY, TEXT, GLOVE = "word2vec binary", "word2vec text", "GloVe text"
 FASTTEXT, NATIVE = "fastText", "gensim KeyedVectors"
@@ -54,7 +55,7 @@ class Layout:
     phrases: bool = False
 
 
-def sniff(path: Path) -> Layout:
+def sniff(path: str | Path) -> Layout:
     """The layout of the vector file `path`; an InputError if it is empty or has none of the five formats.
 
     >>> import tempfile
@@ -64,6 +65,7 @@ def sniff(path: Path) -> Layout:
     >>> layout.format, layout.count, layout.dim, layout.skip
     ('word2vec text', 1, 3, 4)
     """
+    path = Path(home(path))
     with opened(path) as file:
         head = _head(file)
     if not head:

@@ -28,7 +28,7 @@ from vnait.pretrained.loading import from_pretrained, tokenizer_from
 from vnait.pretrained.locate import owners_of
 from vnait.shared import schemas
 from vnait.shared.errors import InputError, as_input_error, first_line
-from vnait.shared.files import atomic_folder, check_replaceable
+from vnait.shared.files import atomic_folder, check_replaceable, home
 from vnait.shared.quiet import logger_at
 
 BASE, ADAPTER, NOTES = "base", "adapter", "tuned.json"  # in the folder of a fine-tuned base
@@ -56,7 +56,7 @@ def save_base(model: PreTrainedModel, folder: str | Path) -> None:
     configs = [model.config, *(owner.config for owner in owners_of(model).values())]
     unmarked = [config for config in configs if unmark(config)]
     try:
-        model.save_pretrained(folder, state_dict=weights)
+        model.save_pretrained(home(folder), state_dict=weights)
     finally:
         for config in unmarked:
             mark(config)
@@ -74,7 +74,7 @@ def load_adapter(
     Raises:
         InputError: another base, or a damaged folder.
     """
-    folder = Path(folder)
+    folder = Path(home(folder))
     settings, weights = files.read(folder)
     base, saved = _base_of(owners_of(model)), settings["base"]
     if saved is None:

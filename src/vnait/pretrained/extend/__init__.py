@@ -18,7 +18,7 @@ from vnait.pretrained.extend.report import Report
 from vnait.pretrained.extend.tasks import GENERATED, MAX_TEXTS, Result, Task, check_tasks, from_documents
 from vnait.pretrained.extend.variants import DECODER_VARIANTS, MEAN, SUREST, UNSAVED, VARIANTS, variants_of
 from vnait.shared.errors import InputError, did_you_mean, first_line
-from vnait.shared.files import fingerprint
+from vnait.shared.files import fingerprint, home
 from vnait.shared.keys import key_of
 from vnait.shared.quiet import no_bars
 from vnait.shared.randomness import preserved_generators
@@ -95,7 +95,7 @@ def extend(
         work += _of_the_user(embedder, documents, queries, labels)
         if not work:
             raise InputError("there is nothing to try; give a task, or documents of your own.")
-        finished = Finished(None if results is None else Path(results))
+        finished = Finished(None if results is None else Path(home(results)))
         measured, left_out = _measured(embedder, name, chosen, work, finished, callback)
         report = Report(
             model=name,

@@ -34,7 +34,7 @@ from vnait.pretrained.extend.variants import (
 )
 from vnait.pretrained.loading import GGUF, from_pretrained, tokenizer_from
 from vnait.shared.errors import InputError, as_input_error, did_you_mean, first_line
-from vnait.shared.files import atomic_folder, check_replaceable, fingerprint
+from vnait.shared.files import atomic_folder, check_replaceable, fingerprint, home
 from vnait.shared.keys import key_of
 from vnait.shared.quiet import no_bars
 from vnait.shared.randomness import evaluating, preserved_generators
@@ -200,7 +200,7 @@ def extend_decoder(
         names = [name for name in DECODER_VARIANTS if name in wanted]
         read = _texts(language_model, documents, to, texts)
         counts = _lengths(lengths, language_model, to)
-        finished = Finished(None if results is None else Path(results))
+        finished = Finished(None if results is None else Path(home(results)))
         report = Measuring(language_model, names, counts, finished, callback).report(read, tasks, texts)
         return report if out is None else _saved(report, language_model, Path(out), save)
 

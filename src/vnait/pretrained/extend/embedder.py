@@ -25,7 +25,7 @@ from vnait.pretrained.extend.variants import CAUSAL, CUT, MEAN, SUREST, VNAIT, W
 from vnait.pretrained.loading import from_pretrained
 from vnait.pretrained.tokens import special_tokens
 from vnait.shared.errors import InputError, as_input_error, extra, first_line
-from vnait.shared.files import atomic_folder, check_replaceable
+from vnait.shared.files import atomic_folder, check_replaceable, home
 from vnait.shared.quiet import no_bars
 from vnait.shared.randomness import evaluating
 
@@ -188,12 +188,12 @@ def check_folder(out: str | Path) -> None:
     """Refuse a folder with anything but an older extended model, which saving would replace."""
     known = ("*.json", "*.safetensors", "*.txt", "*.model", "README.md", "[0-9]_*", "[0-9][0-9]_*")
     check_replaceable(out, known, "an extended model")
-    settings = {}
+    folder, settings = Path(home(out)), {}
     with suppress(OSError, ValueError):
-        settings = json.loads((Path(out) / "config.json").read_text(encoding="utf-8"))
+        settings = json.loads((folder / "config.json").read_text(encoding="utf-8"))
     noted = isinstance(settings, dict) and OWN_TYPE in settings
-    ours = noted and (Path(out) / "modules.json").is_file()
-    if Path(out).is_dir() and any(Path(out).iterdir()) and not ours:
+    ours = noted and (folder / "modules.json").is_file()
+    if folder.is_dir() and any(folder.iterdir()) and not ours:
         raise InputError(
             f"{out} is not a model that extend has written, and saving one would replace it; choose a new "
             "name."

@@ -78,6 +78,8 @@ class OfTexts(Common):
 
 def check_known(labels: Sequence[str], names: Sequence[str], what: str, test: str, name: str) -> None:
     """Raise InputError if no label of the test rows is known; log those that aren't."""
+    if not labels:
+        raise InputError(f"no row of {test} has a label, so no F1 is defined; add rows that have one.")
     counts = Counter(labels)
     unseen = ordered(counts.keys() - set(names))
     if len(unseen) == len(counts):
