@@ -324,9 +324,9 @@ def test_the_references_see_both_sides_of_every_branch() -> None:
         assert side.any()
 
 
-def test_heads_past_the_last_axis_of_cable_have_no_position() -> None:
+def test_free_heads_of_cable_have_no_position() -> None:
     at = torch.tensor([[[1.0, 5.0], [4.0, 7.0]]])
-    bias = CableBias(num_heads=3, form="heads")(at).dense().bias
+    bias = CableBias(num_heads=3, form="heads", free=1)(at).dense().bias
     assert bias[0, :, 1, 0].tolist() == [-3, -2, 0]
 
 
@@ -864,8 +864,16 @@ def test_state_dicts_go_round(name: str) -> None:
         ),
         (lambda: Fire(num_heads=2, threshold=0.0), "hidden=32, threshold=0.0; expected"),
         (
-            lambda: CableBias(num_heads=1, form="heads")(torch.zeros(1, 3, 2)),
-            'reads one axis per head: 2 axes for 1 heads; .* form="shared"',
+            lambda: CableBias(num_heads=2, form="heads")(line(0, 1)),
+            'reads one axis per head: 1 axes for 2 heads; .* form="shared"',
+        ),
+        (
+            lambda: CableBias(num_heads=2, form="heads", free=2),
+            "free=2 of 2 heads, form='heads'; take .* fewer free heads",
+        ),
+        (
+            lambda: CableBias(num_heads=2, free=1),
+            "free=1 of 2 heads, form='shared'; take form=\"heads\"",
         ),
     ],
 )

@@ -145,7 +145,10 @@ def _vnait_causal(size: Size) -> Method:
             # s starts small: the words' table is also the output's, and anything added to a word is noise in
             # its logits.
             e.Axis(e.Spatial(dim=size.dim, features=features, hidden=(64,)), (0, 1)),
-            e.Axis(e.CableBias(num_heads=size.num_heads, form="heads"), tuple(range(2, 2 + decaying))),
+            e.Axis(
+                e.CableBias(num_heads=size.num_heads, form="heads", free=size.num_heads - decaying),
+                range(2, 2 + decaying),
+            ),
         ),
         inputs=i.Neighbours(i.Fusion(dim=size.dim, hidden=16), views),
         scale=_log_length(size, sees="prefix", heads=[head >= decaying for head in range(size.num_heads)]),

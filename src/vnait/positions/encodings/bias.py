@@ -161,8 +161,9 @@ class CableBias(nn.Module):
     """CABLE: -|S_i - S_j| on learned running coordinates: ALiBi with gaps from the words; bias, (B, H, T, T).
 
     form    "shared"  all heads read axis 0, with a learned positive slope per head, from ALiBi's slopes
-            "heads"   head h reads axis h, as in the paper, and nothing is learned here; heads past the last
-                      axis have no position, as half of the heads of NAPE (arXiv 2506.16640)
+            "heads"   head h reads axis h, as in the paper, and nothing is learned here; as many axes as heads
+    free    with "heads": so many heads, the last ones, have neither an axis nor a position, as half of those
+            of NAPE (arXiv 2506.16640)
 
     The paper's S sums softplus(W x + b), with a column of W per head; `Running(source="content", ...)` gives
     one axis, for "shared". A forget gate f = sigmoid(z), as in the Forgetting Transformer (arXiv 2503.02130),
@@ -178,10 +179,14 @@ class CableBias(nn.Module):
 
     relative = True
 
-    def __init__(self, *, num_heads: int, form: Literal["shared", "heads"] = "shared") -> None:
+    def __init__(self, *, num_heads: int, form: Literal["shared", "heads"] = "shared", free: int = 0) -> None:
         super().__init__()
         one_of("form", form, ("shared", "heads"))
-        self.num_heads, self.form = checked_heads(num_heads), form
+        self.num_heads, self.form, self.free = checked_heads(num_heads), form, free
+        if not 0 <= free < num_heads or (free and form == "shared"):
+            raise ValueError(
+                f'free={free} of {num_heads} heads, form={form!r}; take form="heads", and fewer free heads than heads.'
+            )
         self.log_slope = nn.Parameter(torch.empty(num_heads)) if form == "shared" else None
         self.reset_parameters()
 
@@ -194,16 +199,16 @@ class CableBias(nn.Module):
     def forward(self, at: At) -> Injection:
         if self.log_slope is not None:
             return _of_distances(at[..., :1], _linear, full(self.log_slope).exp())
-        rest = self.num_heads - at.shape[-1]
-        if rest < 0:
+        if at.shape[-1] != self.num_heads - self.free:
             raise ValueError(
-                f'form="heads" reads one axis per head: {at.shape[-1]} axes for {self.num_heads} heads; take '
-                'coordinates with at most an axis per head, or form="shared".'
+                f'form="heads" reads one axis per head: {at.shape[-1]} axes for {self.num_heads - self.free} heads; '
+                'take coordinates with an axis per head, or form="shared".'
             )
-        return _of_distances(F.pad(at, (0, rest)), _absolute)
+        return _of_distances(F.pad(at, (0, self.free)), _absolute)
 
     def extra_repr(self) -> str:
-        return f"num_heads={self.num_heads}, form={self.form!r}"
+        free = f", free={self.free}" if self.free else ""
+        return f"num_heads={self.num_heads}, form={self.form!r}{free}"
 
 
 class _Linear(nn.Linear):

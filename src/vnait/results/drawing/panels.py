@@ -74,8 +74,10 @@ def panels(example: Example) -> list[Panel]:
         panels.append(Panel("more", "coordinates (all axes)", lambda axes: _draw_axes(axes, at)))
     scales = [output.injection.scale[0] for output in outputs if output.injection.scale is not None]
     if scales:
-        factors = [line for scale in scales for line in scale.reshape(len(scale), -1).unique(dim=1).T]
-        panels.append(Panel("more", "scale", lambda axes: _draw_scale(axes, factors)))
+        per_head = scales[0].ndim > 1
+        factors = [scale[:, -1] if per_head else scale for scale in scales]
+        title = "scale (last head)" if per_head else "scale"
+        panels.append(Panel("more", title, lambda axes: _draw_scale(axes, factors)))
     return panels
 
 
