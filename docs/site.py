@@ -146,8 +146,8 @@ def methods() -> str:
 def rules() -> str:
     """Every rule of the doctor, from the docstrings: what is wrong, how it shows, and what to do."""
     text = (
-        "# Rules of the doctor\n\n[Find faults of position](../docs/doctor.md) shows how to try them, and what "
-        "a bug, a trap and a limit are.\n"
+        "# Rules of the doctor\n\n[Find faults of position](../docs/doctor.md) shows how to try them, and "
+        "what a bug, a trap and a limit are.\n"
     )
     for module in MODULES:
         subject, _, sentence = cleandoc(module.__doc__ or "").removeprefix("Rules of ").partition(": ")

@@ -73,6 +73,20 @@ def test_python_on_a_page_runs(page, tmp_path, monkeypatch, capsys):
     text = page.read_text(encoding="utf-8")
     skip_without_packages(text)
     monkeypatch.chdir(tmp_path)
+    run_blocks(text, page, capsys)
+
+
+@pytest.mark.usefixtures("own_methods")
+@pytest.mark.parametrize("page", sorted(SLOW))
+def test_a_slow_page_prints_what_it_shows(page, tmp_path, monkeypatch, capsys):
+    """Up to the last output that it shows."""
+    text = (ROOT / page).read_text(encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    run_blocks(text[: text.index("```", text.rindex("```text") + 3) + 3], ROOT / page, capsys)
+
+
+def run_blocks(text, page, capsys):
+    """The blocks of a page in this process, as one program, with what they print compared."""
     space: dict[str, object] = {"__name__": "page"}
     for language, block, shown in re.findall(
         r"```(python|bash)\n(.*?)```(?:\n\n```text\n(.*?)```)?", text, re.S
@@ -98,7 +112,12 @@ def run_commands(block):
 
 def printed_words(language, text):
     """What a block prints; of commands the words alone, since figures differ between machines."""
-    return text.split() if language == "python" else Counter(re.sub(r"[-+]?\d[\d.,]*", "#", text).split())
+    return text.split() if language == "python" else Counter(without_figures(text))
+
+
+def without_figures(text):
+    """The words of an output, each number as #."""
+    return re.sub(r"[-+]?\d[\d.,]*", "#", text).split()
 
 
 def skip_without_packages(text):
@@ -132,6 +151,19 @@ def test_a_tutorial_runs_as_a_notebook_and_prints_what_its_page_shows(page, tmp_
     for name in tutorials.PICTURE.findall(text):
         shown, drawn = (np.asarray(Image.open(path)) for path in (tutorials.FIGURES / name, tmp_path / name))
         assert shown.shape == drawn.shape
+
+
+def test_an_excerpt_on_a_how_to_is_printed_in_its_tutorial():
+    """Line by line, by its words; the tutorials' own test runs the commands, which train."""
+    tutorial, how_to = (
+        (ROOT / "docs" / name).read_text(encoding="utf-8")
+        for name in ("tutorials/classify.md", "how-to-data.md")
+    )
+    printed = [without_figures(line) for line in tutorial.splitlines()]
+    excerpts = re.findall(r"(?<!```\n\n)```text\n(.*?)```", how_to, re.S)
+    assert len(excerpts) == 3
+    lines = [line for excerpt in excerpts for line in excerpt.splitlines()]
+    assert [line for line in lines if without_figures(line) not in printed] == []
 
 
 @pytest.mark.parametrize("page", PAGES, ids=named(PAGES))
@@ -196,7 +228,8 @@ def avoided(text):
 @pytest.mark.parametrize("page", STYLED, ids=named(STYLED))
 def test_a_page_keeps_the_style(page):
     """No pattern is more frequent than its ceiling."""
-    assert avoided(page.read_text(encoding="utf-8")) - Counter(CEILINGS.get(str(page.relative_to(ROOT)), {})) == Counter()
+    ceiling = Counter(CEILINGS.get(str(page.relative_to(ROOT)), {}))
+    assert avoided(page.read_text(encoding="utf-8")) - ceiling == Counter()
 
 
 def test_the_readme_is_short():
