@@ -20,7 +20,7 @@ from nbclient import NotebookClient
 
 DOCS = Path(__file__).parent
 FIGURES = DOCS / "figures"
-HOW_TOS = [DOCS / "doctor.md"]
+HOW_TOS = [DOCS / f"{name}.md" for name in ("doctor", "how-to-pretrained", "language-models")]
 PAGES = [*sorted(DOCS.glob("tutorials/*.md")), *HOW_TOS]
 SCREENS = {
     "classify": ("runs/dna/report.html", "report.png")
