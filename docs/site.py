@@ -9,6 +9,7 @@ error.
 from __future__ import annotations
 
 import logging
+import re
 import shutil
 import sys
 from collections.abc import Iterator
@@ -26,6 +27,7 @@ from mkdocs.exceptions import Abort
 from vnait.cli import app
 from vnait.cli.help import meaning
 from vnait.positions import building
+from vnait.pretrained.doctor.rules import MODULES, RULES
 
 sys.path.insert(0, str(Path(__file__).parent))
 from docstrings import escaped, markdown
@@ -58,6 +60,7 @@ REFERENCE = {
     "results": ["vnait.results.drawing", "vnait.results.report"],
 }
 LAST = ("studies", "benchmarks", "CHANGELOG.md", "docs/decisions", "docs/documents.md")  # in searches
+REPORT = re.compile(r"https://github\.com/[\w-]+/([\w-]+)/(?:issues|pull)/(\d+)")
 ELSEWHERE = ("METHODS", "vectors", "subjects")  # methods.md; packages of their own
 
 
@@ -120,7 +123,7 @@ def reference() -> dict[str, str]:
             text += f"{markdown(cleandoc(package.__doc__ or ''))}\n\n"
             text += "".join(f"::: {package.__name__}.{name}\n\n" for name in names)
         pages[f"{page}.md"] = f"# {packages[0]}\n\n{text}"
-    return pages | {"methods.md": methods(), "commands.md": commands()}
+    return pages | {"methods.md": methods(), "commands.md": commands(), "doctor.md": rules()}
 
 
 def methods() -> str:
@@ -138,6 +141,26 @@ def methods() -> str:
         "longest text of 512.\n\n| method | formula | learned | for decoders | source "
         "|\n|---|---|---:|---|---|\n" + "\n".join(lines)
     )
+
+
+def rules() -> str:
+    """Every rule of the doctor, from the docstrings: what is wrong, how it shows, and what to do."""
+    text = (
+        "# Rules of the doctor\n\n[Find faults of position](../docs/doctor.md) shows how to try them, and "
+        "what a bug, a trap and a limit are.\n"
+    )
+    for module in MODULES:
+        subject, _, sentence = cleandoc(module.__doc__ or "").removeprefix("Rules of ").partition(": ")
+        text += f"\n## {subject[:1].upper()}{subject[1:]}\n\n{sentence[:1].upper()}{sentence[1:]}\n"
+        for rule in RULES.values():
+            if rule.examine.__module__ == module.__name__:
+                details = REPORT.sub(r"[\1 #\2](\g<0>)", escaped(rule.details))
+                text += (
+                    f"\n### {rule.code}: {rule.name} {{#{rule.code.lower()}}}\n\n"
+                    f"*{rule.severity.capitalize()}.* {escaped(rule.meaning)}\n\n{details}\n\n"
+                    f"To do: {escaped(rule.advice)}.\n"
+                )
+    return text
 
 
 def commands() -> str:

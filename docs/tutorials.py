@@ -1,7 +1,8 @@
-"""Runs the tutorials and writes what they print into their pages: python docs/tutorials.py [PAGE ...].
+"""Runs pages and writes what they print into them: python docs/tutorials.py [PAGE ...], by default all.
 
-A tutorial is one Markdown page, which jupytext reads as a notebook: ```python and ```bash blocks are its
-cells. A ```text block after a cell is the cell's output, and a picture is a file that the cells wrote.
+A tutorial, or a how-to of HOW_TOS, is a Markdown page, which jupytext reads as a notebook: ```python and
+```bash blocks are its cells. A ```text block after a cell is the cell's output, and a picture is a file that
+the cells wrote.
 """
 
 from __future__ import annotations
@@ -17,8 +18,10 @@ import jupytext
 import nbformat
 from nbclient import NotebookClient
 
-FOLDER = Path(__file__).parent / "tutorials"
-FIGURES = Path(__file__).parent / "figures"
+DOCS = Path(__file__).parent
+FIGURES = DOCS / "figures"
+HOW_TOS = [DOCS / f"{name}.md" for name in ("doctor", "how-to-pretrained", "language-models")]
+PAGES = [*sorted(DOCS.glob("tutorials/*.md")), *HOW_TOS]
 SCREENS = {
     "classify": ("runs/dna/report.html", "report.png")
 }  # pages that a tutorial's cells write, as pictures
@@ -91,4 +94,4 @@ def photograph(source: Path, target: Path) -> None:
 
 
 if __name__ == "__main__":
-    main([Path(name) for name in sys.argv[1:]] or sorted(FOLDER.glob("*.md")))
+    main([Path(name) for name in sys.argv[1:]] or PAGES)

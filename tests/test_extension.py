@@ -1,7 +1,9 @@
 """`vnait extend`: tasks and advice by hand-made numbers; a tiny embedder from the command to a folder."""
 
 import json
+import re
 import time
+from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 
@@ -172,6 +174,21 @@ def test_a_report_counts_by_length_and_by_depth_past_the_limit():
     assert depths == [1, 1, 0.5, 0, 0]
     text = report.text()
     assert "50 [30, 70]" in text and "40-60 %" in text and "100 ms, 5" in text and "ntk same bits" in text
+
+
+def test_the_how_to_shows_the_tables_as_they_are_printed():
+    """By their words; the figures on the page are of a pretrained model."""
+    page = (Path(__file__).parent.parent / "docs" / "extend.md").read_text(encoding="utf-8")
+    shown = page.partition("```text\n")[2].partition("```")[0]
+    assert shown.startswith("Take windows-")
+    variants = ("cut", "windows-mean", "windows-surest", "bm25", "interpolated")
+    report = report_of(**dict.fromkeys(variants, HALF))
+    within = [replace(result, task=replace(result.task, lengths=(16,) * 40)) for result in report.results]
+    changes = dict.fromkeys(("windows-mean", "windows-surest", "interpolated"), 0.0)
+    printed = replace(report, results=(*within, *report.results), within=changes).text()
+    texts = (shown, printed.replace("needle", "passkey"))
+    tables = [re.sub(r"\d+", "#", text.partition("\n\n")[2]).split() for text in texts]
+    assert tables[0] == tables[1] != []
 
 
 def test_variants_are_those_for_the_source_of_position():

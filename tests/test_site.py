@@ -14,11 +14,13 @@ from mkdocs.exceptions import Abort
 from PIL import Image
 
 import vnait
+from test_docs import avoided
 from vnait import cli
+from vnait.pretrained.doctor import RULES
 
 ROOT = Path(__file__).parent.parent
 SEARCHES = {  # what readers look for, and the page that has it
-    "left padding": "docs/doctor.html",
+    "left padding": "reference/doctor.html",
     "rope scaling": "docs/extend.html",
     "few labels": "docs/how-to-data.html",
 }
@@ -60,6 +62,9 @@ def test_the_site_is_whole_and_asks_no_other_machine(tmp_path):
     assert [name for name in names if not re.search(rf'id="vnait[\w.]*\.{name}"', entries)] == []
     assert all(name in pages["reference/methods.html"] for name in vnait.METHODS)
     assert "vnait draw" in pages["reference/commands.html"]
+    for rule in RULES.values():  # findings name it
+        page, _, anchor = rule.page.partition("#")
+        assert f'id="{anchor}"' in pages[page], rule.code
     assert [found for text in pages.values() for found in LOADED.findall(text)] == []
     sections = json.loads((tmp_path / "site/search/search_index.json").read_text())["docs"]
     for words, page in SEARCHES.items():
@@ -90,7 +95,7 @@ def test_what_is_broken_stops_the_build(checkout, tmp_path, page, says, monkeypa
     assert says in caplog.text
 
 
-WRITTEN = [f"{page}.md" for page in (*SITE.REFERENCE, "methods", "commands")]
+WRITTEN = [f"{page}.md" for page in (*SITE.REFERENCE, "methods", "commands", "doctor")]
 
 
 def test_every_public_name_has_an_entry_in_the_reference():
@@ -109,6 +114,20 @@ def test_every_public_name_has_an_entry_in_the_reference():
     paths = [entry.rpartition(".") for entry in re.findall(r"^::: (.*)$", text, re.M)]
     entries = {(name, id(getattr(importlib.import_module(package), name))) for package, _, name in paths}
     assert sorted(name for name, _ in names - entries) == sorted(SITE.ELSEWHERE)
+
+
+def test_every_rule_of_the_doctor_has_an_entry_in_the_reference():
+    """With what is wrong, how it shows, and what to do, in the style of the pages."""
+    page = SITE.rules()
+    entries = dict(re.findall(r"^### [^\n]* \{#(\w+)\}\n\n(.*?)(?=\n##|\Z)", page, re.M | re.S))
+    assert list(entries) == [code.lower() for code in RULES]
+    for rule in RULES.values():
+        text = re.sub(r"\[[^\]]*\]\((https[^)]*)\)|\\", r"\1", entries[rule.code.lower()])
+        assert f"{rule.severity}" in text.lower()
+        assert text.split("\n\n")[0].endswith(rule.meaning)
+        assert text.split("\n\n")[1:] == [rule.details, f"To do: {rule.advice}.\n"]
+    assert avoided(page) == {}
+    assert f"{len(RULES)} rules" in (ROOT / "docs" / "doctor.md").read_text(encoding="utf-8")
 
 
 FIGURES = {path.name for path in (ROOT / "docs" / "figures").glob("*.png")}

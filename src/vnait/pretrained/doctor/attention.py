@@ -1,4 +1,4 @@
-"""The rule of rotations in attention: each layer rotates queries and keys as the model's rotation does."""
+"""Rules of rotations in attention: each layer rotates queries and keys as the model's rotation does."""
 
 from __future__ import annotations
 
@@ -53,6 +53,13 @@ def turned(model: Any, ids: Tensor, layer: int) -> float:
 @rule("ROPE03", "rotation not as applied", Severity.BUG)
 def not_as_applied(subject: Subject) -> Evidence | None:
     """Queries or keys of a layer are not rotated by the angles of the model's rotation.
+
+    The rule tries one token, six times: all positions attend to equal values, so that each layer gets equal
+    states at all positions, and its queries and keys are those of position 0, rotated. It finds a layer that
+    does not rotate, rotates twice or with other frequencies, or leaves out the keys. It also finds a layer
+    that rotates though `no_rope_layers`, or the full attention of Cohere 2, EXAONE 4 or AFMoE, declares no
+    rotation. Types of layers that never rotate, and the idle rotation beside Falcon's ALiBi, are right. The
+    rule is not tried behind a recurrence, or where attention is not PyTorch's.
 
     Advice: compare these layers' attention with transformers' own: its code, or a patch of it, is wrong.
     """

@@ -1,4 +1,4 @@
-"""The rule of biases of distances: in each layer they are those of ALiBi's slopes, or of T5's buckets."""
+"""Rules of biases of distances: in each layer they are those of ALiBi's slopes, or of T5's buckets."""
 
 from __future__ import annotations
 
@@ -69,6 +69,10 @@ def not_of_the_buckets(
 @rule("BIAS01", "bias not as declared", Severity.BUG)
 def bias_not_as_declared(subject: Subject) -> Evidence | None:
     """A bias of distances is not that of ALiBi's slopes, or of the buckets of T5's table.
+
+    Equal tokens have equal queries and keys, so that the logarithms of their attention differ by the bias
+    alone; the rule measures this in every layer. It knows BLOOM, MPT, Falcon, the models of T5's kind and
+    MPNet. It is a trap of Falcon, whose eager attention adds the bias twice.
 
     Advice: compare the bias with transformers' own: its slopes, its buckets and their direction.
     """

@@ -88,6 +88,11 @@ def generated_beside(model: Any, ids: Tensor, longer: Tensor, pad: int) -> float
 def full_pass(subject: Subject) -> Evidence | None:
     """A text that is read in steps, with a cache, differs from the text that is read at once.
 
+    The rule tries 1 to 5 tokens at first and 1 or 2 per step; in an encoder-decoder it tries the decoder. A
+    model that is configured to read in both directions is not tried. It is a trap if only the step past the
+    original length of a dynamic or longrope rotation differs. FSMT reads more than one first token without a
+    causal mask.
+
     Advice: pass use_cache=False, and report it.
     """
     _need_cache(subject)
@@ -119,13 +124,15 @@ def _over_the_original(subject: Subject) -> Evidence | None:
     places[:, -1] += 8
     arguments = {"ids": subject.text(places.shape[1]), "places": places}
     with subject.resetting():
-        trial = subject.trial(steps_over, f"a last place past {subject.original_length}", **arguments)
+        trial = subject.trial(steps_over, f"a last position past {subject.original_length}", **arguments)
         return subject.first_over([trial], "outputs move", severity=Severity.TRAP, advice=MOVING_ADVICE)
 
 
 @rule("CACHE02", "left padding with a cache", Severity.BUG)
 def left_padding_with_cache(subject: Subject) -> Evidence | None:
     """Padded on the left, with a mask and positions in every step, a cached text differs from it alone.
+
+    Positions are passed if the model takes them. See https://github.com/thu-nics/C2C/pull/19.
 
     Advice: generate without padding, one text at a time, or with use_cache=False; and report it.
     """
@@ -139,6 +146,9 @@ def left_padding_with_cache(subject: Subject) -> Evidence | None:
 @rule("CACHE03", "generate", Severity.BUG)
 def generate(subject: Subject) -> Evidence | None:
     """Generation from a text that is padded on the left, with a mask, differs from that without padding.
+
+    The rule compares the logits of three greedy steps, up to the first that rounding takes another way, also
+    of texts of 2 and 5 tokens in one batch. See https://github.com/unslothai/unsloth/issues/3699.
 
     Advice: generate from one text at a time, and report it.
     """
@@ -165,6 +175,6 @@ def _padded(subject: Subject, measure: Measure, sizes: Iterable[tuple[int, int]]
     trials = []
     for count, left in sizes:
         arguments = {"ids": subject.text(count), "pad": subject.pad, "left": left, **more}
-        smallest = f"{count} tokens, {plural(left, 'place')} of padding before them"
+        smallest = f"{count} tokens, {plural(left, 'position')} of padding before them"
         trials.append(subject.trial(measure, smallest, **arguments))
     return trials

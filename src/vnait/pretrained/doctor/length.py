@@ -32,6 +32,8 @@ def reads_at(model: Any, ids: Tensor, times: int, first: int, **more: Any) -> bo
 def end_of_table(subject: Subject) -> Evidence | None:
     """A longer text than max_position_embeddings raises an error.
 
+    The rule reads up to 1,100 tokens; it tries a further position by `position_ids`.
+
     Advice: cut texts at this length, read them in windows, or attach a method without a table.
     """
     declared = _declared(subject)
@@ -43,6 +45,9 @@ def end_of_table(subject: Subject) -> Evidence | None:
 def silent_end(subject: Subject) -> Evidence | None:
     """A longer text than max_position_embeddings is read without an error or a warning.
 
+    The rule works as LEN01. Rotations have no end, and a configuration may declare more or less than the
+    model was trained on.
+
     Advice: count tokens before the model reads them: quality is unknown past this length.
     """
     declared = _declared(subject)
@@ -53,6 +58,9 @@ def silent_end(subject: Subject) -> Evidence | None:
 @rule("LEN03", "less than declared", Severity.BUG)
 def less_than_declared(subject: Subject) -> Evidence | None:
     """A text of max_position_embeddings tokens raises an error.
+
+    It is a trap if exactly the rows before the first position are missing, as in RoBERTa: 514 rows read 512
+    tokens.
 
     Advice: cut texts at the length that it reads, and set model_max_length of the tokenizer to it.
     """

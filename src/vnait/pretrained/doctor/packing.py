@@ -1,4 +1,4 @@
-"""Rules of packing: two texts in one row, whose positions both start anew."""
+"""Rules of packing: two texts in one row, whose positions both start anew, do not read each other."""
 
 from typing import Any
 
@@ -36,6 +36,9 @@ def packed_in_blocks(model: Any, ids: Tensor, start: int, first: int, causal: bo
 def by_default(subject: Subject) -> Evidence | None:
     """Texts that are packed with position_ids alone read one another in a call with the defaults.
 
+    transformers looks for packed texts in causal masks only, and only without a cache and a mask; a decoder
+    makes a cache by default. Attention in both directions never separates them.
+
     Advice: pass a mask (1, 1, T, T) that separates the texts; for a decoder that keeps PACK02,
     use_cache=False without an attention_mask is enough.
     """
@@ -45,6 +48,8 @@ def by_default(subject: Subject) -> Evidence | None:
 @rule("PACK02", "packed without a cache", Severity.TRAP)
 def without_cache(subject: Subject) -> Evidence | None:
     """Texts that are packed with position_ids alone read one another even with use_cache=False.
+
+    This is what is left of PACK01 without the cache.
 
     Advice: pass a mask (1, 1, T, T) that separates the texts, or use flash attention.
     """
@@ -56,6 +61,8 @@ def without_cache(subject: Subject) -> Evidence | None:
 def with_ones(subject: Subject) -> Evidence | None:
     """A mask of ones, which tokenizers and collators add, lets packed texts read one another.
 
+    See https://github.com/huggingface/transformers/pull/46634.
+
     Advice: pass a mask (1, 1, T, T) that separates the texts, or see PACK01 and leave the mask out.
     """
     subject.need("attention_mask")
@@ -65,6 +72,9 @@ def with_ones(subject: Subject) -> Evidence | None:
 @rule("PACK04", "packed in blocks", Severity.TRAP)
 def in_blocks(subject: Subject) -> Evidence | None:
     """Texts that are packed with position_ids and a mask that separates them still differ from alone.
+
+    The mask has 0 where a token may read, and the lowest number of its type elsewhere. Some models take masks
+    (B, T) only and raise, which is not a finding; others read such a mask otherwise.
 
     Advice: do not pack texts for this model: run each in a row of its own.
     """

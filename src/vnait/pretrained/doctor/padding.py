@@ -123,6 +123,10 @@ def beside_far(model: Any, ids: Tensor, places: Tensor, far: Tensor) -> float:
 def left_padding(subject: Subject) -> Evidence | None:
     """A text that is padded on the left, with a mask alone, gets other positions than unpadded.
 
+    The rule tries 1 to 6 tokens after 1 to 5 positions of padding. transformers documents that `position_ids`
+    are the user's duty here; `generate` passes them by itself. Models whose positions are distances, or are
+    counted from the mask (OPT), keep the rule.
+
     Advice: pad on the right, or pass position_ids that count real tokens:
     (attention_mask.cumsum(-1) - 1).clamp(min=0).
     """
@@ -133,6 +137,10 @@ def left_padding(subject: Subject) -> Evidence | None:
 @rule("PAD02", "left padding with positions", Severity.BUG)
 def left_padding_with_positions(subject: Subject) -> Evidence | None:
     """A text padded on the left, with a mask and the right position_ids, differs from the same text alone.
+
+    The rule works as PAD01, with `position_ids` that count real tokens from where the model counts (POS02),
+    and with texts of 2 and 5 tokens in one batch, in both orders. It is a limit if the part that reads text
+    has a convolution, which reads padding before any mask.
 
     Advice: pad on the right, and report it: neither the mask nor position_ids are followed.
     """
@@ -148,6 +156,12 @@ def left_padding_with_positions(subject: Subject) -> Evidence | None:
 def right_padding(subject: Subject) -> Evidence | None:
     """A text that is padded on the right, with a mask, differs from the same text alone.
 
+    The rule works as PAD01, on the right, and with texts of 2 and 5 tokens in one batch, in both orders. A
+    classifier is also compared by its logits, so that a mean that counts padding is found. It is a limit with
+    a convolution. It is a trap if only positions past the original length of a dynamic or longrope rotation
+    move a text: its frequencies follow the largest position of a call. The doctor found it in YOSO, whose
+    mask expects other numbers than it gets.
+
     Advice: run texts of one length together, without padding, and report it.
     """
     subject.need("attention_mask")
@@ -162,7 +176,7 @@ def _past_the_original(subject: Subject) -> Evidence | None:
         return None
     half, twice = (subject.spread(at) for at in (subject.original_length // 2, 2 * subject.original_length))
     arguments = {"ids": subject.text(half.shape[1]), "places": half, "far": twice}
-    smallest = f"{half.shape[1]} tokens beside places past {subject.original_length}"
+    smallest = f"{half.shape[1]} tokens beside positions past {subject.original_length}"
     with subject.resetting():
         trial = subject.trial(beside_far, smallest, **arguments)
         return subject.first_over([trial], MOVE, severity=Severity.TRAP, advice=MOVING_ADVICE)
@@ -171,6 +185,10 @@ def _past_the_original(subject: Subject) -> Evidence | None:
 @rule("PAD04", "batched as alone", Severity.BUG)
 def batched(subject: Subject) -> Evidence | None:
     """Texts of one length differ between a batch and each alone.
+
+    The rule tries 2 and 3 texts of 1 to 6 tokens. It is a limit if activations are quantized by the batch
+    (dynamic quantization). The doctor found it in RWKV for texts of one token: its state is added across the
+    batch.
 
     Advice: run one text at a time, and report it.
     """
@@ -189,11 +207,16 @@ def batched(subject: Subject) -> Evidence | None:
     )
 
 
-@rule("PAD05", "masked places", Severity.BUG)
+@rule("PAD05", "masked positions", Severity.BUG)
 def masked_places(subject: Subject) -> Evidence | None:
-    """What stands at masked places after a text changes its outputs.
+    """Tokens after a text change its outputs although the mask hides them.
 
-    Advice: fill masked places with the padding id, and report it: the mask is not followed everywhere.
+    The rule fills masked positions with another id than padding. It is a limit with a convolution, and a trap
+    in a decoder that classifies, if only the classes change. transformers documents that: "If a
+    `pad_token_id` is defined in the configuration, it finds the last token that is not a padding token in
+    each row."
+
+    Advice: fill masked positions with the padding id, and report it: the mask is not followed everywhere.
     """
     subject.need("attention_mask")
     evidence = _on_the_right(subject, refilled)
@@ -206,13 +229,16 @@ def masked_places(subject: Subject) -> Evidence | None:
         evidence,
         severity=Severity.TRAP,
         measured=f"{evidence.measured}; transformers documents: {LAST_TOKEN!r}",
-        advice="fill masked places with config.pad_token_id, as its tokenizer does",
+        advice="fill masked positions with config.pad_token_id, as its tokenizer does",
     )
 
 
 @rule("PAD06", "positions from ids", Severity.TRAP)
 def positions_from_ids(subject: Subject) -> Evidence | None:
     """Positions are counted from the ids that are not the padding id, whatever the mask is.
+
+    RoBERTa and similar models count ids that are not the padding id. A padding id that is also a word, such
+    as an end of text that pads, moves all later tokens.
 
     Advice: never use the padding id as a word, nor another id as padding; pass position_ids otherwise.
     """
@@ -229,6 +255,9 @@ def positions_from_ids(subject: Subject) -> Evidence | None:
 def no_mask(subject: Subject) -> Evidence | None:
     """Without an attention_mask, padding on the right counts as words.
 
+    Decoders keep it: no token reads later ones. It is a limit of a model that takes no mask, such as FNet:
+    read its texts alone, or in batches of one length.
+
     Advice: always pass the attention_mask of the tokenizer.
     """
     evidence = subject.first_over(_trials(subject, unmasked), MOVE, parts=subject.parts)
@@ -242,21 +271,29 @@ def no_mask(subject: Subject) -> Evidence | None:
 def left_padded_prompt(subject: Subject) -> Evidence | None:
     """A decoder's prompt that is padded on the left, with a mask, gets other positions than unpadded.
 
+    The rule is for models with an encoder and a decoder, which get `decoder_input_ids` with
+    `decoder_attention_mask`. T5 keeps it; BART, mBART and Marian do not. See
+    https://github.com/huggingface/transformers/issues/48028.
+
     Advice: pad decoder_input_ids on the right, or generate from prompts of one length together.
     """
     return subject.first_over(_prompts(subject, padded_prompt), MOVE)
 
 
-@rule("PAD09", "masked places of a prompt", Severity.BUG)
+@rule("PAD09", "masked positions of a prompt", Severity.BUG)
 def masked_places_of_prompt(subject: Subject) -> Evidence | None:
-    """What stands at masked places before a decoder's prompt changes its outputs.
+    """Tokens before a decoder's prompt change its outputs although the mask hides them.
+
+    The rule works as PAD08, with another id than padding at the masked positions. It is a trap where padding
+    itself changes nothing: positions then count ids, as in M2M100. The doctor found it in FSMT, which drops
+    the mask unless `use_cache=False`.
 
     Advice: generate from prompts of one length together, and report it: the mask is not followed.
     """
     evidence = subject.first_over(_prompts(subject, refilled_prompt), MOVE)
     # Where padding itself moves nothing, the mask is followed, and positions count ids, as M2M100's.
     by_ids = evidence is not None and not subject.first_over(_prompts(subject, padded_prompt), MOVE)
-    advice = "fill masked places with config.pad_token_id: positions count ids that are not padding"
+    advice = "fill masked positions with config.pad_token_id: positions count ids that are not padding"
     return replace(evidence, severity=Severity.TRAP, advice=advice) if evidence and by_ids else evidence
 
 
@@ -266,7 +303,7 @@ def _prompts(subject: Subject, measure: Measure) -> list[Trial]:
     subject.need("decoder_attention_mask")
     trials = []
     for count, left in ((1, 1), (3, 2), (4, 5)):
-        smallest = f"a prompt of {plural(count, 'token')}, {plural(left, 'place')} of padding before it"
+        smallest = f"a prompt of {plural(count, 'token')}, {plural(left, 'position')} of padding before it"
         arguments = {
             "ids": subject.text(4),
             "prompt": subject.text(count, row=7),
@@ -305,7 +342,7 @@ def _trials(subject: Subject, measure: Measure, *, before: bool = False, **more:
     """Texts of `SIZES`, padded before or after them."""
     trials, (side, where) = [], ("left", "before") if before else ("right", "after")
     for count, places in SIZES:
-        smallest = f"{plural(count, 'token')}, {plural(places, 'place')} of padding {where} "
+        smallest = f"{plural(count, 'token')}, {plural(places, 'position')} of padding {where} "
         smallest += "it" if count == 1 else "them"
         arguments = {"ids": subject.text(count), "pad": subject.pad, side: places, **more, **subject.more}
         trials.append(subject.trial(measure, smallest, **arguments))

@@ -61,6 +61,9 @@ def from_vectors(model: Any, ids: Tensor, **more: Any) -> float:
 def ignored(subject: Subject) -> Evidence | None:
     """The model takes position_ids, and reversing them changes nothing.
 
+    It is a bug if the model has a position table or a rotation. Otherwise the argument is there for
+    compatibility, as in DeBERTa-v3, and it is a trap.
+
     Advice: do not rely on position_ids: neither left padding nor packing can work with them.
     """
     subject.need("position_ids")
@@ -75,6 +78,9 @@ def ignored(subject: Subject) -> Evidence | None:
 @rule("POS02", "position_ids shifted", Severity.BUG)
 def shifted(subject: Subject) -> Evidence | None:
     """The positions that a model takes by itself are not 0, 1, 2, ... in position_ids.
+
+    It is a trap if the table has rows for it, as RoBERTa's, whose first position is the padding id + 1;
+    otherwise it is a bug.
 
     Advice: let the model count by itself, or pass position_ids that start where it starts.
     """
@@ -105,6 +111,11 @@ def _restated(subject: Subject, counts: tuple[int, ...], first: int) -> Evidence
 def earlier_calls(subject: Subject) -> Evidence | None:
     """Outputs of a text depend on the texts that were read before it.
 
+    The rule reads a text before and after a padded and a longer one. With a rotation it also reads one before
+    and after a text whose positions end far past its length. It is a trap of a dynamic rotation past its
+    original length. Servers have kept `_position_ids` of the request before:
+    https://github.com/jjang-ai/vmlx/issues/113.
+
     Advice: load the model anew for every text, and report it: positions are kept from call to call.
     """
     more = {"pad": subject.pad, **subject.more}
@@ -126,7 +137,7 @@ def _after_far_places(subject: Subject) -> Evidence | None:
     places, far = subject.spread(length), subject.spread(4 * length)
     arguments = {"ids": subject.text(places.shape[1]), "places": places, "far": far}
     with subject.resetting(), suppress(NotTried):  # a table that was not found may end
-        trial = subject.trial(after_far, f"places to {length - 1}, then to {4 * length - 1}", **arguments)
+        trial = subject.trial(after_far, f"positions to {length - 1}, then to {4 * length - 1}", **arguments)
         if original is None:
             return subject.first_over([trial], "outputs move")
         return subject.first_over([trial], "outputs move", severity=Severity.TRAP, advice=MOVING_ADVICE)
@@ -136,6 +147,9 @@ def _after_far_places(subject: Subject) -> Evidence | None:
 @rule("POS05", "vectors in place of ids", Severity.BUG)
 def vectors_in_place_of_ids(subject: Subject) -> Evidence | None:
     """A text that is given as inputs_embeds, the vectors of its ids, has other outputs.
+
+    The rule tries it without padding, with a mask. The doctor found it in ESM with a position table, which is
+    skipped with the embeddings, so that the model loses the order of the tokens.
 
     Advice: pass input_ids; soft prompts and attributions by inputs_embeds are of another model.
     """
@@ -148,11 +162,14 @@ def vectors_in_place_of_ids(subject: Subject) -> Evidence | None:
     return subject.first_over(trials, "outputs move")
 
 
-@rule("POS04", "places that look the same", Severity.BUG)
+@rule("POS04", "positions that look the same", Severity.BUG)
 def same_places(subject: Subject) -> Evidence | None:
     """Two position_ids within the declared length give a token the same output.
 
-    Advice: give texts that end before these places: past them the model loses the order.
+    The rule tries the second of two tokens, at the first 256 positions and at some up to the declared length,
+    powers of two among them. It finds positions that are clamped, halved, or taken modulo a length.
+
+    Advice: give texts that end before these positions: past them the model loses the order.
     """
     subject.need("position_ids")
     require(not subject.encodes_and_decodes, "its position_ids are the decoder's alone")
@@ -171,8 +188,8 @@ def same_places(subject: Subject) -> Evidence | None:
         bisect_left(every, True, hi=end, key=lambda start: not trial.at(places=places[start:end]).size) - 1
     )
     pair = places[[start, end - 1]]
-    trial = trial.at(f"2 tokens, the second at place {pair[0]} or {pair[1]}", places=pair)
-    return trial.evidence(f"{size} of {len(places)} places give the same output as another", size=size)
+    trial = trial.at(f"2 tokens, the second at position {pair[0]} or {pair[1]}", places=pair)
+    return trial.evidence(f"{size} of {len(places)} positions give the same output as another", size=size)
 
 
 def _places(subject: Subject) -> Tensor:

@@ -1,4 +1,4 @@
-"""Rules of what the tokens of a layer read: in the configured direction, within the configured window."""
+"""Rules of what the tokens of a layer read: they read in the configured direction and window."""
 
 from __future__ import annotations
 
@@ -53,6 +53,10 @@ def misread(model: Any, path: str, ids: Tensor, place: int, behind: int, ahead: 
 def direction(subject: Subject) -> Evidence | None:
     """A layer reads in another direction than the configuration and its attention declare.
 
+    The rule changes one position of a layer's input, and the outputs that move show who reads it.
+    `is_causal=False` and `use_bidirectional_attention` of the configuration declare the direction, or else
+    `is_causal` of the attention.
+
     Advice: load it with transformers' own class and the configuration that it was trained with.
     """
     layers = _spread(list(_layers(subject)))
@@ -65,6 +69,10 @@ def direction(subject: Subject) -> Evidence | None:
 @rule("WIN01", "window", Severity.BUG)
 def window(subject: Subject) -> Evidence | None:
     """A layer reads farther than its window, or not as far.
+
+    The rule works as DIR01, with texts that are longer than the window, up to 1,100 tokens. It tries the
+    positions just inside and just outside, in each type of layer. A window of w tokens is the token and the w
+    - 1 before it; in encoders it is w on each side.
 
     Advice: load it with transformers' own class; a mask without the window, or off by one, is wrong.
     """

@@ -140,6 +140,7 @@ def _descriptor(rule: Rule) -> dict[str, Any]:
         "id": rule.code,
         "name": rule.name,
         "shortDescription": {"text": rule.meaning},
+        "fullDescription": {"text": f"{rule.meaning} {rule.details}".strip()},
         "help": {"text": f"{rule.advice}. See {rule.page}"},
         "defaultConfiguration": {"level": LEVELS[rule.severity]},
     }

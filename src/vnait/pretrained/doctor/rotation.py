@@ -1,4 +1,4 @@
-"""Rules of rotations: phases in half precision, and scaling parameters; and of ALiBi in half precision."""
+"""Rules of rotations: they are as declared, and half precision keeps their phases, and ALiBi's distances."""
 
 import math
 from collections.abc import Iterator
@@ -103,6 +103,10 @@ def not_sines(model: Any, path: str) -> float:
 def cast(subject: Subject) -> Evidence | None:
     """A cast of the model to bfloat16 rounds the frequencies, and phases far from the start are wrong.
 
+    A phase is broken where a cosine is off by more than 0.1; rounding it to bfloat16 costs 0.004. The rule
+    tries the rotation alone, at the first 8,192 positions. See
+    https://github.com/huggingface/transformers/pull/29285.
+
     Advice: load with from_pretrained(..., dtype=torch.bfloat16), which leaves the frequencies in float32,
     instead of model.to(torch.bfloat16).
     """
@@ -113,6 +117,8 @@ def cast(subject: Subject) -> Evidence | None:
 def under_autocast(subject: Subject) -> Evidence | None:
     """Under autocast the angles are computed in bfloat16, and phases far from the start are wrong.
 
+    The rule works as HALF01, on the module as it is, under `torch.autocast`.
+
     Advice: compute angles in float32, inside torch.autocast(enabled=False).
     """
     return _phases(subject, cast=False, autocast=True)
@@ -121,6 +127,9 @@ def under_autocast(subject: Subject) -> Evidence | None:
 @rule("HALF03", "rotation of a model in bfloat16", Severity.BUG)
 def of_half(subject: Subject) -> Evidence | None:
     """With states in bfloat16, angles are computed in bfloat16, though the frequencies are in float32.
+
+    The rule works as HALF01, on the module as it is, with an input in bfloat16. See
+    https://github.com/huggingface/candle/pull/3520.
 
     Advice: compute angles in float32, and round only their cosines and sines.
     """
@@ -131,6 +140,9 @@ def of_half(subject: Subject) -> Evidence | None:
 def alibi(subject: Subject) -> Evidence | None:
     """A bias of distances in bfloat16 is the same for neighbours far from the start.
 
+    The rule counts positions that have the bias of the position before them. It is known for BLOOM, and for
+    Falcon, which rounds its bias in every precision.
+
     Advice: run longer texts in float32, or cut them here if the bias is rounded in every precision.
     """
     sites = [site for site in subject.sites if site.alibi or getattr(site.owner.config, "alibi", False)]
@@ -140,7 +152,7 @@ def alibi(subject: Subject) -> Evidence | None:
         trial = subject.trial(neighbours_merged, "", part=subject.model, dtype=dtype, **more)
         if trial.size:
             length = trial.least("length", LENGTH)
-            measured = f"{trial.size:.0f} of {LENGTH} places have the bias of the place before, {where}"
+            measured = f"{trial.size:.0f} of {LENGTH} positions have the bias of the position before, {where}"
             return trial.at(f"{length} tokens", length=length).evidence(measured, size=trial.size)
     return None
 
@@ -148,6 +160,9 @@ def alibi(subject: Subject) -> Evidence | None:
 @rule("ROPE01", "scaling after loading", Severity.TRAP)
 def scaling_after_loading(subject: Subject) -> Evidence | None:
     """A change of config.rope_parameters after loading does nothing, and raises nothing.
+
+    The rule tries a linear scaling by 8. transformers computes the frequencies once, when the model is built.
+    See https://github.com/MakazhanAlpamys/Soup/issues/793.
 
     Advice: pass rope_parameters to from_pretrained, or change the folder's config.json, before it is loaded.
     """
@@ -161,6 +176,11 @@ def scaling_after_loading(subject: Subject) -> Evidence | None:
 @rule("ROPE02", "frequencies not as declared", Severity.BUG)
 def not_as_declared(subject: Subject) -> Evidence | None:
     """The frequencies or the scale of a rotation are not those of the model's rope_parameters.
+
+    The rule compares them with those of a new module of the same configuration, and without a scaling also
+    with base^(-k / K). It finds a cast to bfloat16, a scaling that was dropped, another number of
+    frequencies, and a buffer that loading left blank, as in
+    https://github.com/macwiatrak/Bacformer/issues/33.
 
     Advice: load the model again with the rope_parameters that it was trained with.
     """
@@ -185,7 +205,12 @@ def not_as_declared(subject: Subject) -> Evidence | None:
 
 @rule("ROPE04", "angles not as declared", Severity.BUG)
 def angles_not_as_declared(subject: Subject) -> Evidence | None:
-    """A rotation gives other cosines and sines than those of its places, frequencies and scale.
+    """A rotation gives other cosines and sines than those of its positions, frequencies and scale.
+
+    The rule compares its forward with (cos, sin)(p inv_freq) attention_scaling, in every type of layer, at
+    the positions 0, 1, ..., 257 and 2^k, 2^k + 1 up to the declared length. For a dynamic or longrope
+    rotation these end at the original length. In GPT-J and CodeGen it compares the tables of sines. It finds
+    a scale that is applied twice or left out, another base, and positions that are doubled or rounded.
 
     Advice: take transformers' own rotation: (cos, sin)(p inv_freq), times attention_scaling.
     """
@@ -204,7 +229,7 @@ def angles_not_as_declared(subject: Subject) -> Evidence | None:
             singly = (trial.at(places=place[None]) for place in places.T)
             wrong = next(single for single in singly if single.size > ANGLES)
             place = int(wrong.arguments["places"])
-            return wrong.at(f"place {place}").evidence(
+            return wrong.at(f"position {place}").evidence(
                 f"cosines or sines of {path} are off by up to {trial.size:.2g}", size=trial.size
             )
     return None

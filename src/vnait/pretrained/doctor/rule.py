@@ -7,11 +7,11 @@ from dataclasses import dataclass, fields
 from enum import StrEnum
 from typing import Any
 
-PAGE = "docs/doctor.md"
+PAGE = "reference/doctor.html"  # of the site, written by docs/site.py
 
 MOVING_ADVICE = (
     "keep texts within the original length, or read them alone, without a cache and with a model just "
-    "loaded: the frequencies follow the longest place of a call"
+    "loaded: the frequencies follow the largest position of a call"
 )
 
 
@@ -64,6 +64,7 @@ Examine = Callable[[Any], Evidence | None]  # of a `Subject`
 class Rule:
     """A rule: code, name, severity, meaning and advice in a sentence each, and how it is tried.
 
+    `details` are how it shows: what is measured, what makes it milder, and where it is known.
     `examine` returns None if the model keeps it, and raises `NotTried` with a reason if it can't be tried.
     """
 
@@ -71,6 +72,7 @@ class Rule:
     name: str
     severity: Severity
     meaning: str
+    details: str
     advice: str
     examine: Examine
 
@@ -81,17 +83,22 @@ class Rule:
 
 
 def rule(code: str, name: str, severity: Severity) -> Callable[[Examine], Rule]:
-    """Decorator: make a function a rule; its docstring is the meaning, an empty line, and `Advice: ...`."""
+    """Decorator: make a function a rule; its docstring is the meaning, details and `Advice: ...`.
+
+    They are paragraphs: the meaning is the first one, the advice the last one.
+    """
 
     def made(examine: Examine) -> Rule:
-        meaning, _, advice = (examine.__doc__ or "").partition("\n\n")
+        meaning, _, rest = (examine.__doc__ or "").partition("\n\n")
+        details, _, advice = rest.rpartition("Advice: ")
         return Rule(
             code=code,
             name=name,
             severity=severity,
             meaning=" ".join(meaning.split()),
+            details=" ".join(details.split()),
             # Reports put it within a line, and SARIF adds the full stop.
-            advice=" ".join(advice.split()).removeprefix("Advice: ").removesuffix("."),
+            advice=" ".join(advice.split()).removesuffix("."),
             examine=examine,
         )
 

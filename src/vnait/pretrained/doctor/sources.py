@@ -1,4 +1,4 @@
-"""Rules of the sources of position: none, one that never acts, two at once."""
+"""Rules of the sources of position: there is one, and it acts."""
 
 from collections.abc import Iterator
 from typing import Any, NamedTuple
@@ -95,6 +95,9 @@ def reordered_without_rotations(model: Any, ids: Tensor, order: list[int], kind:
 def no_position(subject: Subject) -> Evidence | None:
     """The output does not depend on the order of the tokens.
 
+    In a decoder, the rule compares the states after the first layer: deeper ones know the order by what each
+    token could see. A decoder without any source of position (NoPE) has a limit.
+
     Advice: do not use it where order matters; vnait.attach can give it a source of position.
     """
     arguments = {"ids": subject.text(len(ORDER)), "order": ORDER, **subject.more}
@@ -116,6 +119,9 @@ def no_position(subject: Subject) -> Evidence | None:
 def without_effect(subject: Subject) -> Evidence | None:
     """The model carries a source of position that changes no output.
 
+    The rule sets tables to zero, and rotations to one angle for all positions. It is a limit if another
+    source of the kind acts: it may be for layers of a kind that is not there.
+
     Advice: load the model with a class that reads it, or restore the part that was replaced.
     """
     sources = list(_sources(subject))
@@ -136,6 +142,10 @@ def without_effect(subject: Subject) -> Evidence | None:
 def two_sources(subject: Subject) -> Evidence | None:
     """Two sources of position act at once.
 
+    It is a limit if they are a table and a bias of distances, as in MPNet, or a convolution. The rule also
+    finds a source that remains when the known one is off: it reorders tokens within the window of the first
+    layer, which shows the order by itself.
+
     Advice: remove one of them: each is read as if it were the only one.
     """
     acting = [source for source in _sources(subject) if _acts(subject, source)]
@@ -150,7 +160,9 @@ def two_sources(subject: Subject) -> Evidence | None:
 
 @rule("SRC04", "unusable rows", Severity.BUG)
 def rows_without_use(subject: Subject) -> Evidence | None:
-    """A position table has rows that are not finite, or equal to another: two places look the same.
+    """A position table has rows that are not finite, or equal to another: two positions look the same.
+
+    Rows before the first position, such as RoBERTa's, don't count.
 
     Advice: load the table again; else give texts that end before these rows.
     """

@@ -44,6 +44,8 @@ def padding_ids_apart(model: Any, tokenizer: Any) -> int:
 def truncation(subject: Subject) -> Evidence | None:
     """truncation=True drops the end of a text silently: texts that differ there get equal outputs.
 
+    The rule finds it in every tokenizer with a limit.
+
     Advice: count the tokens without truncation first; read longer texts in windows.
     """
     limit = _limit(subject)
@@ -64,6 +66,9 @@ def truncation(subject: Subject) -> Evidence | None:
 def too_late(subject: Subject) -> Evidence | None:
     """A text that truncation=True has cut is still too long for the model.
 
+    The rule tries a text of as many words as the tokenizer lets through, at most one more than the model
+    declares.
+
     Advice: set tokenizer.model_max_length to what the model reads (LEN01), and save the tokenizer.
     """
     limit = _limit(subject)
@@ -81,6 +86,9 @@ def too_late(subject: Subject) -> Evidence | None:
 def batch(subject: Subject) -> Evidence | None:
     """A text in a batch that the tokenizer pads differs from the text alone.
 
+    The rule passes two texts of different lengths through `tokenizer(texts, padding=True)`. It is a trap for
+    a decoder that pads on the left, since `generate` passes positions.
+
     Advice: set padding_side to the side that the model reads (PAD01, PAD03), and save the tokenizer.
     """
     require(_tokenizer(subject).pad_token_id is not None, "its tokenizer has no padding token")
@@ -97,6 +105,8 @@ def batch(subject: Subject) -> Evidence | None:
 @rule("TOK04", "two padding ids", Severity.TRAP)
 def two_padding_ids(subject: Subject) -> Evidence | None:
     """The padding ids of tokenizer and configuration differ: what is counted as padding is not what pads.
+
+    Models that count positions or find the last token by `config.pad_token_id` read the wrong positions.
 
     Advice: set model.config.pad_token_id to the tokenizer's, and save both.
     """
