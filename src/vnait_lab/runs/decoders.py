@@ -1,6 +1,6 @@
 """Decoders with the same parts: the language suite, every scheme beside the neighbours of `vnait-causal`.
 
-    VNAIT_DATA=DIR python -m vnait_lab.runs.decoders [--texts tinyshakespeare] [--schemes cable,rope] [--seeds 3]
+    VNAIT_DATA=DIR python -m vnait_lab.runs.decoders [--texts eprstmt] [--schemes cable,rope] [--seeds 3]
 
 A variant is a scheme with the two views of the words before a token (as in Canon layers, arXiv 2512.17351).
 Records go to studies/records/decoders; recorded runs are not repeated. What was lost or won by each part of

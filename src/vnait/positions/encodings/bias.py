@@ -185,7 +185,8 @@ class CableBias(nn.Module):
         self.num_heads, self.form, self.free = checked_heads(num_heads), form, free
         if not 0 <= free < num_heads or (free and form == "shared"):
             raise ValueError(
-                f'free={free} of {num_heads} heads, form={form!r}; take form="heads", and fewer free heads than heads.'
+                f'free={free} of {num_heads} heads, form={form!r}; take form="heads", and fewer free heads '
+                "than heads."
             )
         self.log_slope = nn.Parameter(torch.empty(num_heads)) if form == "shared" else None
         self.reset_parameters()
@@ -201,8 +202,9 @@ class CableBias(nn.Module):
             return _of_distances(at[..., :1], _linear, full(self.log_slope).exp())
         if at.shape[-1] != self.num_heads - self.free:
             raise ValueError(
-                f'form="heads" reads one axis per head: {at.shape[-1]} axes for {self.num_heads - self.free} heads; '
-                'take coordinates with an axis per head, or form="shared".'
+                f'form="heads" reads one axis per head: {at.shape[-1]} axes for '
+                f"{self.num_heads - self.free} heads; take coordinates with an axis per head, or "
+                'form="shared".'
             )
         return _of_distances(F.pad(at, (0, self.free)), _absolute)
 
