@@ -28,7 +28,7 @@ test: install browser  ## five minutes on two cores: all but the tests marked sl
 	$(PYTEST) -m "not slow and not long"
 
 test-all: install browser  ## every test but those marked long
-	$(PYTEST) -m "not long"
+	$(PYTEST) -m "not long" --durations 25
 
 test-long: install  ## the rest: each law compiled, rare families, each family of the doctor, transformers' own tests, faults, clusters, no extras
 	$(PYTEST) -m long
