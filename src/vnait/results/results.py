@@ -279,13 +279,14 @@ class Results:
             if of_sign[sign]
         ]
         if of_sign[0]:
-            names = listed([str(row["method"]) for row in of_sign[0]])
+            level = [str(row["method"]) for row in of_sign[0]]
             count = min(row["seeds"] for row in of_sign[0])
             if count < 3:
                 seeds = plural(count, "seed")
-                parts.append(f"{names} and {self.reference} are not ranked: {seeds}, too few for an interval")
+                names = listed([*level, self.reference])
+                parts.append(f"{names} are not ranked: {seeds}, too few for an interval")
             else:
-                parts.append(f"{names} can't be told apart from {self.reference} over {count} seeds")
+                parts.append(f"{listed(level)} can't be told apart from {self.reference} over {count} seeds")
         return f"{self.where(shots)}: {'; '.join(parts) or 'nothing to compare'}."
 
     def _points(self, row: dict[str, Any]) -> str:

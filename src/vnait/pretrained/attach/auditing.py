@@ -78,7 +78,7 @@ def _sources(site: Site) -> Iterator[tuple[str, str, bool]]:
     if site.patches is not None:
         kind = "position table" if alone else "position table, silenced"
         yield f"{site.patches.path}.position_embeddings", kind, alone
-    by = "" if attached is None else f" by the method's places ({attached.own_places})"
+    by = "" if attached is None else f" by the method's positions ({attached.own_places})"
     for rotary in site.rotaries:
         if isinstance(rotary.parent, DifferentiableRotary):
             yield rotary.path.removesuffix(".rotary"), f"rotation{by}", acts

@@ -121,7 +121,7 @@ class Report:
             lines.append(f"{self.saved[0]} has the model with {self.saved[1]}, for sentence-transformers.")
         if self.unsaved:
             lines.append(
-                f"{self.unsaved} was not written, since the model stays as it is; --save names an variant."
+                f"{self.unsaved} was not written, since the model stays as it is; --save names a variant."
             )
         return " ".join(lines)
 
