@@ -38,6 +38,7 @@ PAGES = (
     "README.md",
     "CONTRIBUTING.md",
     "CHANGELOG.md",
+    "SECURITY.md",
     "docs/**/*.md",
     "docs/**/*.png",
     "docs/*.css",
