@@ -12,7 +12,7 @@ import torch
 
 from vnait.model.backbone import Encoder
 from vnait.positions import coordinates as where_is
-from vnait.positions import encodings as told
+from vnait.positions import encodings as e
 from vnait.positions.coordinates import (
     Ends,
     Grid,
@@ -70,25 +70,25 @@ COORDINATES = {
 }
 # Name, and how many axes the encoding reads.
 ENCODINGS = {
-    "NoPosition": (1, lambda: told.NoPosition()),
+    "NoPosition": (1, lambda: e.NoPosition()),
     "Sinusoid": (1, lambda: Sinusoid(dim=DIM)),
-    "Binary": (1, lambda: told.Binary(dim=DIM)),
-    "Linear": (1, lambda: told.Linear(dim=DIM)),
-    "Linear 2-D": (2, lambda: told.Linear(dim=DIM, axes=2)),
-    "Harmonics": (1, lambda: told.Harmonics(dim=DIM)),
-    "Harmonics 2-D": (2, lambda: told.Harmonics(dim=DIM, axes=2)),
-    "Table": (1, lambda: told.Table(dim=DIM, max_length=128)),
-    "GridTable": (2, lambda: told.GridTable(dim=DIM, shape=(128, 128))),
+    "Binary": (1, lambda: e.Binary(dim=DIM)),
+    "Linear": (1, lambda: e.Linear(dim=DIM)),
+    "Linear 2-D": (2, lambda: e.Linear(dim=DIM, axes=2)),
+    "Harmonics": (1, lambda: e.Harmonics(dim=DIM)),
+    "Harmonics 2-D": (2, lambda: e.Harmonics(dim=DIM, axes=2)),
+    "Table": (1, lambda: e.Table(dim=DIM, max_length=128)),
+    "GridTable": (2, lambda: e.GridTable(dim=DIM, shape=(128, 128))),
     "Spatial scalar": (1, lambda: Spatial(dim=DIM, features="scalar")),
     "Sinusoid learned": (1, lambda: Sinusoid(dim=DIM, learned=True)),
     "Spatial fourier": (1, lambda: Spatial(dim=DIM, features="fourier")),
     "Spatial ends": (3, lambda: Spatial(dim=DIM, features=[Fourier(), Anchors()])),
     "Spatial centre": (3, lambda: Spatial(dim=DIM, features=[Fourier(), Centre()])),
     "Spatial start": (2, lambda: Spatial(dim=DIM, features=[Fourier(), Anchors(ends=1)])),
-    "Separable": (2, lambda: told.Concatenated(*(Axis(Sinusoid(dim=DIM // 2), axis) for axis in (0, 1)))),
-    "Additive": (2, lambda: told.Sum(*(Axis(Sinusoid(dim=DIM), axis) for axis in (0, 1)))),
+    "Separable": (2, lambda: e.Concatenated(*(Axis(Sinusoid(dim=DIM // 2), axis) for axis in (0, 1)))),
+    "Additive": (2, lambda: e.Sum(*(Axis(Sinusoid(dim=DIM), axis) for axis in (0, 1)))),
     "Rotary": (1, lambda: Rotary(width=WIDTH)),
-    "Rotary blurred": (1, lambda: told.Blurred(Rotary(width=WIDTH), width=0.5)),
+    "Rotary blurred": (1, lambda: e.Blurred(Rotary(width=WIDTH), width=0.5)),
     "Rotary linear": (1, lambda: Rotary(width=WIDTH, scaling=Scaling(rule="linear", factor=2.0))),
     "Rotary yarn": (
         1,
@@ -98,23 +98,23 @@ ENCODINGS = {
         1,
         lambda: Rotary(width=WIDTH, scaling=Scaling(rule="dynamic", factor=2.0, original_length=8)),
     ),
-    "Partial rotary": (1, lambda: told.PartialRotary(width=WIDTH, share=0.5)),
-    "XPos": (1, lambda: told.XPos(width=WIDTH)),
-    "Axial": (2, lambda: told.Axial(width=WIDTH, axes=2)),
-    "Mixed rotary": (2, lambda: told.MixedRotary(width=WIDTH)),
-    "Slopes": (1, lambda: told.AlibiBias(num_heads=HEADS)),
-    "Buckets": (1, lambda: told.T5Bias(num_heads=HEADS, start=0.1)),
-    "Buckets causal": (1, lambda: told.T5Bias(num_heads=HEADS, start=0.1, bidirectional=False)),
-    "Relative": (1, lambda: told.ShawBias(num_heads=HEADS, max_distance=8, start=0.1)),
-    "Kerple": (1, lambda: told.Kerple(num_heads=HEADS)),
-    "Fire": (1, lambda: told.Fire(num_heads=HEADS)),
-    "Decay": (1, lambda: told.CableBias(num_heads=HEADS)),
-    "Decay heads": (HEADS, lambda: told.CableBias(num_heads=HEADS, form="heads")),
-    "Prefix": (1, lambda: told.Prefix(num_heads=HEADS, start=0.1)),
-    "Cope": (1, lambda: told.Cope(width=WIDTH)),
-    "Forgetting": (1, lambda: told.Forgetting(num_heads=HEADS, width=WIDTH)),
-    "Scale-invariant": (1, lambda: told.ScaleInvariant()),
-    "Nape": (1, lambda: told.Nape(num_heads=HEADS, width=WIDTH)),
+    "Partial rotary": (1, lambda: e.PartialRotary(width=WIDTH, share=0.5)),
+    "XPos": (1, lambda: e.XPos(width=WIDTH)),
+    "Axial": (2, lambda: e.Axial(width=WIDTH, axes=2)),
+    "Mixed rotary": (2, lambda: e.MixedRotary(width=WIDTH)),
+    "Slopes": (1, lambda: e.AlibiBias(num_heads=HEADS)),
+    "Buckets": (1, lambda: e.T5Bias(num_heads=HEADS, start=0.1)),
+    "Buckets causal": (1, lambda: e.T5Bias(num_heads=HEADS, start=0.1, bidirectional=False)),
+    "Relative": (1, lambda: e.ShawBias(num_heads=HEADS, max_distance=8, start=0.1)),
+    "Kerple": (1, lambda: e.Kerple(num_heads=HEADS)),
+    "Fire": (1, lambda: e.Fire(num_heads=HEADS)),
+    "Decay": (1, lambda: e.CableBias(num_heads=HEADS)),
+    "Decay heads": (HEADS, lambda: e.CableBias(num_heads=HEADS, form="heads")),
+    "Prefix": (1, lambda: e.Prefix(num_heads=HEADS, start=0.1)),
+    "Cope": (1, lambda: e.Cope(width=WIDTH)),
+    "Forgetting": (1, lambda: e.Forgetting(num_heads=HEADS, width=WIDTH)),
+    "Scale-invariant": (1, lambda: e.ScaleInvariant()),
+    "Nape": (1, lambda: e.Nape(num_heads=HEADS, width=WIDTH)),
     "Contacts": (1, lambda: Contacts(num_heads=HEADS, contacts=MAP)),
 }
 
@@ -191,10 +191,7 @@ def test_every_part_is_in_the_product():
         for part in make().modules()
     }
     classes = {
-        name
-        for module in (where_is, told)
-        for name in module.__all__
-        if isinstance(getattr(module, name), type)
+        name for module in (where_is, e) for name in module.__all__ if isinstance(getattr(module, name), type)
     }
     assert classes - parts == {"Scaling"}
 

@@ -85,9 +85,9 @@ class Attention(nn.Module):
             query = _rotated(query, *turn)
             key = _rotated(key, *(turn if stretch is None else cos_and_sin(rotary, -stretch, key.dtype)))
         if injection.scale is not None:
-            if injection.scale.ndim == 3:
-                _check_heads(injection.scale.shape[-1], self.num_heads, "scale")
-            query = query * by_head(injection.scale).to(query.dtype)
+            scale = by_head(injection.scale).to(query.dtype)
+            _check_heads(scale.shape[1], self.num_heads, "scale")
+            query = query * scale
         return query, key
 
     def heads(self, x: X) -> Float[Tensor, "B H T K"]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, fields, replace
-from operator import add, mul
+from operator import add
 from typing import Any, Literal, Protocol, cast, runtime_checkable
 
 import torch
@@ -207,7 +207,7 @@ class Injection:
         return Injection(
             **{name: self._sum(addend, name) for name in ("added", "rotary", "stretch", "bias")},
             distance=_combined(add, self.distance, addend.distance),
-            scale=_combined(mul, *_of_as_many_axes(self.scale, addend.scale)),
+            scale=_combined(_product, self.scale, addend.scale),
             score_mod=self.score_mod or addend.score_mod,
         )
 
@@ -278,11 +278,11 @@ class Injection:
         return {name: slot for name, slot in slots.items() if isinstance(slot, Tensor)}
 
 
-def _of_as_many_axes(first: Tensor | None, second: Tensor | None) -> tuple[Tensor | None, Tensor | None]:
-    """Two scales, both per head if one of them is."""
-    if first is None or second is None or first.ndim == second.ndim:
-        return first, second
-    return (first[..., None], second) if first.ndim == 2 else (first, second[..., None])
+def _product(first: Tensor, second: Tensor) -> Tensor:
+    """Two scales, (B, T) or (B, T, H), as one; per head if one of them is."""
+    axes = max(first.ndim, second.ndim)
+    first, second = (scale if scale.ndim == axes else scale[..., None] for scale in (first, second))
+    return first * second
 
 
 def _combined(operation: Callable[[Any, Any], Any], first: Any, second: Any) -> Any:
