@@ -17,7 +17,18 @@ from torch import Tensor, nn
 
 from conftest import unchecked
 from helpers import everything
-from vnait.positions.coordinates import ContextGate, Elastic, Ends, Gate, Index, Jitter, Running, Span
+from vnait.positions.coordinates import (
+    ContextGate,
+    Elastic,
+    Ends,
+    Gate,
+    Index,
+    Jitter,
+    Joined,
+    Running,
+    Span,
+    Start,
+)
 from vnait.positions.coordinates.sources import UNIT_Z, Content, Free, Warp
 from vnait.positions.inputs import smoothness
 from vnait.shared import chunks
@@ -441,6 +452,26 @@ def test_the_running_coordinate(z: list[float], counted: Counted) -> None:
     torch.testing.assert_close(at, expected, rtol=1e-6, atol=0)
 
 
+def test_several_lines_of_a_running_coordinate_are_as_many_coordinates() -> None:
+    """Each with its own output of the shared network; beside another in `Joined`, the gaps of a cache too."""
+    torch.manual_seed(0)
+    shared = Content(dim=3, after=0, lines=2)
+    nn.init.normal_(shared.tell.weight)
+    vectors, mask = torch.randn(2, 5, 3), torch.tensor([[1, 1, 1, 1, 1], [0, 1, 1, 1, 0]]).bool()
+    sums = Running(source=shared)
+    at = sums(vectors, mask)
+    for line in range(2):
+        alone = Content(dim=3, after=0)
+        alone.look = shared.look
+        alone.tell.weight.data = shared.tell.weight.data[line : line + 1]
+        torch.testing.assert_close(at[..., line : line + 1], Running(source=alone)(vectors, mask))
+    assert (at[..., 0] - at[..., 1]).abs().max() > 0.1
+    joined = Joined(Running(), sums, Index())
+    assert torch.equal(joined(vectors, mask)[..., 1:3], at)
+    begun = Joined(Start(Running()), sums)
+    assert torch.equal(begun.locate(begun.gaps(vectors, mask), mask), begun(vectors, mask))
+
+
 @settings(max_examples=40)
 @given(batch=batches(MODERATE, longest=30))
 def test_sum_adds_up_to_100(batch: Batch, counted: Counted) -> None:
@@ -530,6 +561,7 @@ def causal_parts() -> list[nn.Module]:
         Running(),
         Running(source="free", max_length=60),
         Running(source=Content(dim=3, before=2, after=0)),
+        Running(source=Content(dim=3, after=0, lines=2)),
     ]
     parts.append(Span(source="uniform", normalization="none"))
     for part in parts:

@@ -56,7 +56,7 @@ def show_comparison(comparison: Comparison) -> None:
         f"Intervals: 95 % over seeds, by Student's t; minus {comparison.reference}: "
         f"{'in points, ' * (metric.times > 1)}paired by seed; none is corrected for several comparisons. "
         f"{'alone: without the linear part that each Transformer has beside it; ' * linear}"
-        f"seconds: of training; ms: per text.{rows}"
+        f"s: seconds of training; ms: milliseconds per text.{rows}"
     )
     echo()
     for sentence in comparison.advice():
@@ -72,7 +72,7 @@ def _comparison_grid(comparison: Comparison, shots: int | str) -> Grid:
     title, form = (f"{metric.title}, %", "{:.1f}") if metric.times > 1 else (metric.title, "{:.3g}")
     signed, of = "{:+" + metric.points + "}", metric.times
     alone = ["alone"] * (metric in (ACCURACY, SETS))  # only their Transformers are scored alone, too
-    grid = new_grid(where, title, f"minus {comparison.reference}", *alone, "seconds", "ms", left=1)
+    grid = new_grid(where, title, f"minus {comparison.reference}", *alone, "s", "ms", left=1)
     paired = {row["method"]: row for row in comparison.paired if row["shots"] == shots}
     for row in comparison.results.ranked(shots):
         difference = paired.get(row["method"])

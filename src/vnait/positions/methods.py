@@ -138,9 +138,9 @@ def _vnait_causal(size: Size) -> Method:
     ]
     # Heads that decay read a text of any length; one in four reads all of it, to find what is far away.
     decaying = max(1, size.num_heads * 3 // 4)
-    sums = [c.Running(source="content", dim=size.dim) for _ in range(decaying)]
+    sums = c.Running(source=c.Content(dim=size.dim, after=0, lines=decaying))
     return _method(
-        coordinates=c.Joined(c.Start(saturating), *sums),
+        coordinates=c.Joined(c.Start(saturating), sums),
         encoding=e.Sum(
             # s starts small: the words' table is also the output's, and anything added to a word is noise in
             # its logits.

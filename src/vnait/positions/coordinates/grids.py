@@ -11,11 +11,12 @@ from collections.abc import Sequence
 from typing import cast
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Int
 from torch import Tensor, nn
 
 from vnait.positions.coordinates.shared import (
     At,
+    Lines,
     Mask,
     Positions,
     Vectors,
@@ -211,13 +212,19 @@ class Joined(nn.Module):
     def forward(self, vectors: Vectors, mask: Mask, positions: Positions = None) -> At:
         return torch.cat([located(part, vectors, mask, positions) for part in self.coordinates], -1)
 
-    def gaps(self, vectors: Vectors, mask: Mask) -> Float[Tensor, "B T parts"]:
-        """The gaps of all parts, in a new last axis."""
-        return torch.stack([cast(Span, part).gaps(vectors, mask) for part in self.coordinates], -1)
+    def gaps(self, vectors: Vectors, mask: Mask) -> Lines:
+        """The gaps of all parts, side by side in a last axis."""
+        gaps = (cast(Span, part).gaps(vectors, mask) for part in self.coordinates)
+        return torch.cat([part.reshape(*mask.shape, -1) for part in gaps], -1)
 
-    def locate(self, gaps: Float[Tensor, "B T parts"], mask: Mask) -> At:
-        parts = zip(self.coordinates, gaps.unbind(-1), strict=True)
-        return torch.cat([cast(Span, part).locate(line, mask) for part, line in parts], -1)
+    def locate(self, gaps: Lines, mask: Mask) -> At:
+        counts = [getattr(part, "lines", None) for part in self.coordinates]
+        lines = gaps.split([count or 1 for count in counts], -1)
+        axes = [
+            cast(Span, part).locate(line if count else line[..., 0], mask)
+            for part, line, count in zip(self.coordinates, lines, counts, strict=True)
+        ]
+        return torch.cat(axes, -1)
 
 
 def unravel(number: Int[Tensor, "*N"], shape: Sequence[int]) -> Tensor:

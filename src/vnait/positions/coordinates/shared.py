@@ -15,6 +15,7 @@ from vnait.shared.values import all_true, check, precision, readable
 Vectors = Float[Tensor, "B T D"] | None
 Mask = Bool[Tensor, "B T"]
 Line = Float[Tensor, "B T"]
+Lines = Float[Tensor, "B T *lines"]  # one, or several in a last axis
 At = Float[Tensor, "B T C"]
 Positions = Num[Tensor, "B T P"] | None
 

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from vnait.positions.coordinates.shared import Line, Mask, Vectors, rank, without_padding_between
+from vnait.positions.coordinates.shared import Line, Lines, Mask, Vectors, rank, without_padding_between
 from vnait.shared.chunks import map_tokens
 from vnait.shared.errors import OutOfRange
 from vnait.shared.values import check, precision
@@ -85,15 +85,18 @@ class Warp(nn.Module):
 
 
 class Content(nn.Module):
-    """z_i = MLP(e_{i-before} ... e_{i+after}): which tokens deserve more room; starts at uniform gaps."""
+    """z_i = MLP(e_{i-before} ... e_{i+after}): which tokens deserve more room; starts at uniform gaps.
+
+    lines   None: one z per token, (B, T). A number: so many, (B, T, lines), for a `Running` of several axes
+    """
 
     per_sentence = True
 
-    def __init__(self, *, dim: int, before: int = 1, after: int = 1) -> None:
+    def __init__(self, *, dim: int, before: int = 1, after: int = 1, lines: int | None = None) -> None:
         super().__init__()
-        self.dim, self.before, self.after = dim, before, after
+        self.dim, self.before, self.after, self.lines = dim, before, after, lines
         self.look = nn.Conv1d(dim, HIDDEN, before + 1 + after)
-        self.tell = ZeroLinear(HIDDEN, 1)
+        self.tell = ZeroLinear(HIDDEN, lines or 1)
 
     @property
     def causal(self) -> bool:
@@ -105,7 +108,7 @@ class Content(nn.Module):
         """How many tokens before i it reads."""
         return self.before
 
-    def forward(self, vectors: Vectors, mask: Mask) -> Line:
+    def forward(self, vectors: Vectors, mask: Mask) -> Lines:
         if vectors is None:
             raise ValueError('the source "content" needs vectors: call coordinates(vectors, mask).')
         # Never in half: a position is the sum of thousands of gaps.
@@ -114,11 +117,12 @@ class Content(nn.Module):
         def read(words: Tensor, real: Tensor) -> Tensor:
             seen = F.pad((words * real[..., None]).to(dtype).transpose(1, 2), (self.before, self.after))
             hidden = F.gelu(apply_in(dtype, self.look, seen)).transpose(1, 2)
-            return UNIT_Z + apply_in(dtype, self.tell, hidden)[..., 0]
+            return UNIT_Z + apply_in(dtype, self.tell, hidden)
 
         with torch.autocast(vectors.device.type, enabled=False):
             near = partial(map_tokens, read, before=self.before, after=self.after)
-            return without_padding_between(near, mask, vectors, mask)
+            z = without_padding_between(near, mask, vectors, mask)
+        return z[..., 0] if self.lines is None else z
 
 
 def apply_in(dtype: torch.dtype, part: nn.Module, x: Tensor) -> Tensor:

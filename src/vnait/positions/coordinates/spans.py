@@ -11,6 +11,7 @@ from torch import nn
 from vnait.positions.coordinates.shared import (
     At,
     Line,
+    Lines,
     Mask,
     Positions,
     Vectors,
@@ -109,6 +110,11 @@ class Span(nn.Module):
         return getattr(self.source, "lookback", None)
 
     @property
+    def lines(self) -> int | None:
+        """How many gaps a token has, in a last axis; None: one, without that axis."""
+        return getattr(self.source, "lines", None)
+
+    @property
     def takes_positions(self) -> bool:
         """True with normalization: the mean step depends on the whole text."""
         return self.normalization != "none"
@@ -125,7 +131,7 @@ class Span(nn.Module):
             log_gaps = log_gaps + (steps(positions, mask) + MIN_STEP).log().to(log_gaps.dtype)
         return self.locate(log_gaps, mask)
 
-    def gaps(self, vectors: Vectors, mask: Mask) -> Line:
+    def gaps(self, vectors: Vectors, mask: Mask) -> Lines:
         """log softplus(z): the gaps before min_gap and normalization; as logarithms, none underflows."""
         check_mask(mask)
         z = self.source(vectors, mask)
@@ -169,7 +175,8 @@ class Running(Span):
 
     Exactly prefix-consistent, hence `causal`, with the sources "uniform", "free" and "content", which here
     looks back only; the arguments are those of `Span`. Neighbours stay distinct while R_n / min_gap is below
-    2^52. Source: this project.
+    2^52. A source with several z per token, such as `Content(lines=3)`, gives an axis for each. Source: this
+    project.
 
     >>> Running()(None, torch.ones(1, 3, dtype=torch.bool))[0, :, 0].float()
     tensor([1., 2., 3.])
@@ -185,6 +192,15 @@ class Running(Span):
     ) -> None:
         back = _source(source, dim=dim, max_length=max_length, after=0)
         super().__init__(source=back, normalization="none", min_gap=min_gap)
+
+    def locate(self, log_gaps: Lines, mask: Mask) -> At:
+        """R from the logarithms of the gaps."""
+        if log_gaps.dim() == mask.dim():
+            return super().locate(log_gaps, mask)
+        lines = log_gaps.shape[-1]
+        rows = log_gaps.movedim(-1, 1).flatten(0, 1)  # a row per text and line
+        at = super().locate(rows, mask.repeat_interleave(lines, 0))
+        return at.unflatten(0, (-1, lines)).squeeze(-1).movedim(1, -1)
 
 
 class Saturating(Running):
@@ -325,7 +341,7 @@ def _precision(vectors: Vectors, mask: Mask, min_gap: float) -> torch.dtype:
     return torch.float32 if wide else torch.float64
 
 
-def _log_softplus(z: Line) -> Line:
+def _log_softplus(z: Lines) -> Lines:
     """log(softplus(z)); z - exp(z) / 2 below -15, since softplus underflows."""
     low = z < -15
     return torch.where(
@@ -359,7 +375,7 @@ class _SoftBounds(nn.Module):
         return self.offset.to(line.dtype) + self.log_scale.to(line.dtype).exp() * line
 
 
-def _check_finite(z: Line, source: nn.Module) -> None:
+def _check_finite(z: Lines, source: nn.Module) -> None:
     message = (
         f"the coordinate source {type(source).__name__.lower()} gave NaN or infinity; check its parameters "
         "(a diverged training?) and the vectors it reads."
