@@ -29,7 +29,7 @@ from vnait.positions.coordinates import (
     Span,
     Start,
 )
-from vnait.positions.coordinates.sources import UNIT_Z, Content, Free, Warp
+from vnait.positions.coordinates.sources import UNIT_Z, Content, Free, Projection, Warp
 from vnait.positions.inputs import smoothness
 from vnait.shared import chunks
 
@@ -452,20 +452,17 @@ def test_the_running_coordinate(z: list[float], counted: Counted) -> None:
     torch.testing.assert_close(at, expected, rtol=1e-6, atol=0)
 
 
-def test_several_lines_of_a_running_coordinate_are_as_many_coordinates() -> None:
-    """Each with its own output of the shared network; beside another in `Joined`, the gaps of a cache too."""
+def test_a_projection_gives_a_running_coordinate_per_line() -> None:
+    """R_h = cumsum(softplus(w_h . e + b_h)), in order beside others, and from the gaps of a cache too."""
     torch.manual_seed(0)
-    shared = Content(dim=3, after=0, lines=2)
-    nn.init.normal_(shared.tell.weight)
+    sums = Running(source=Projection(dim=3, lines=2), min_gap=0)
+    nn.init.normal_(sums.source.tell.weight)
+    nn.init.normal_(sums.source.tell.bias)
     vectors, mask = torch.randn(2, 5, 3), torch.tensor([[1, 1, 1, 1, 1], [0, 1, 1, 1, 0]]).bool()
-    sums = Running(source=shared)
     at = sums(vectors, mask)
-    for line in range(2):
-        alone = Content(dim=3, after=0)
-        alone.look = shared.look
-        alone.tell.weight.data = shared.tell.weight.data[line : line + 1]
-        torch.testing.assert_close(at[..., line : line + 1], Running(source=alone)(vectors, mask))
-    assert (at[..., 0] - at[..., 1]).abs().max() > 0.1
+    for text, line in ((0, 0), (0, 1), (1, 0), (1, 1)):
+        z = vectors[text, mask[text]] @ sums.source.tell.weight[line] + sums.source.tell.bias[line] + UNIT_Z
+        torch.testing.assert_close(at[text, mask[text], line], z.exp().log1p().double().cumsum(0))
     joined = Joined(Running(), sums, Index())
     assert torch.equal(joined(vectors, mask)[..., 1:3], at)
     begun = Joined(Start(Running()), sums)
@@ -561,7 +558,7 @@ def causal_parts() -> list[nn.Module]:
         Running(),
         Running(source="free", max_length=60),
         Running(source=Content(dim=3, before=2, after=0)),
-        Running(source=Content(dim=3, after=0, lines=2)),
+        Running(source=Projection(dim=3, lines=2)),
     ]
     parts.append(Span(source="uniform", normalization="none"))
     for part in parts:

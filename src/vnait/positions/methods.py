@@ -138,7 +138,7 @@ def _vnait_causal(size: Size) -> Method:
     ]
     # Heads that decay read a text of any length; one in four reads all of it, to find what is far away.
     decaying = max(1, size.num_heads * 3 // 4)
-    sums = c.Running(source=c.Content(dim=size.dim, after=0, lines=decaying))
+    sums = c.Running(source=c.Projection(dim=size.dim, lines=decaying))
     return _method(
         coordinates=c.Joined(c.Start(saturating), sums),
         encoding=e.Sum(
@@ -408,7 +408,8 @@ METHODS: dict[str, Recipe] = {
         make=_vnait_causal,
         formula="vnait with S = 100 R_i/(R_i + tau), R stretched in training, gaps from the words so far, "
         "the start alone, neighbours before the token, never dropped; s starts small; no rotation; in three "
-        "of four heads scores - |R_hi - R_hj|, as cable, in the others scores * log n/log n0",
+        "of four heads scores - |R_hi - R_hj|, R_h = cumsum(softplus(w_h . e + b_h)), in the others scores * "
+        "log n/log n0",
         source="the same, for decoders, without the fast window; studies/findings/",
     ),
     "vnait-paper": Recipe(

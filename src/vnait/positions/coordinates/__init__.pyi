@@ -14,6 +14,7 @@ from .shared import check_mask as check_mask
 from .shared import located as located
 from .sources import Content as Content
 from .sources import Free as Free
+from .sources import Projection as Projection
 from .sources import Uniform as Uniform
 from .sources import Warp as Warp
 from .spans import MIN_GAP as MIN_GAP

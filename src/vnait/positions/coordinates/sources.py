@@ -85,18 +85,15 @@ class Warp(nn.Module):
 
 
 class Content(nn.Module):
-    """z_i = MLP(e_{i-before} ... e_{i+after}): which tokens deserve more room; starts at uniform gaps.
-
-    lines   None: one z per token, (B, T). A number: so many, (B, T, lines), for a `Running` of several axes
-    """
+    """z_i = MLP(e_{i-before} ... e_{i+after}): which tokens deserve more room; starts at uniform gaps."""
 
     per_sentence = True
 
-    def __init__(self, *, dim: int, before: int = 1, after: int = 1, lines: int | None = None) -> None:
+    def __init__(self, *, dim: int, before: int = 1, after: int = 1) -> None:
         super().__init__()
-        self.dim, self.before, self.after, self.lines = dim, before, after, lines
+        self.dim, self.before, self.after = dim, before, after
         self.look = nn.Conv1d(dim, HIDDEN, before + 1 + after)
-        self.tell = ZeroLinear(HIDDEN, lines or 1)
+        self.tell = ZeroLinear(HIDDEN, 1)
 
     @property
     def causal(self) -> bool:
@@ -108,21 +105,47 @@ class Content(nn.Module):
         """How many tokens before i it reads."""
         return self.before
 
-    def forward(self, vectors: Vectors, mask: Mask) -> Lines:
-        if vectors is None:
-            raise ValueError('the source "content" needs vectors: call coordinates(vectors, mask).')
+    def forward(self, vectors: Vectors, mask: Mask) -> Line:
+        vectors = _needed(vectors, "content")
         # Never in half: a position is the sum of thousands of gaps.
         dtype = precision(vectors.dtype)
 
         def read(words: Tensor, real: Tensor) -> Tensor:
             seen = F.pad((words * real[..., None]).to(dtype).transpose(1, 2), (self.before, self.after))
             hidden = F.gelu(apply_in(dtype, self.look, seen)).transpose(1, 2)
-            return UNIT_Z + apply_in(dtype, self.tell, hidden)
+            return UNIT_Z + apply_in(dtype, self.tell, hidden)[..., 0]
 
         with torch.autocast(vectors.device.type, enabled=False):
             near = partial(map_tokens, read, before=self.before, after=self.after)
-            z = without_padding_between(near, mask, vectors, mask)
-        return z[..., 0] if self.lines is None else z
+            return without_padding_between(near, mask, vectors, mask)
+
+
+class Projection(nn.Module):
+    """z_i = W e_i + b, `lines` of them per token, (B, T, lines), as in CABLE; starts at uniform gaps.
+
+    Source: arXiv 2503.08067, section 3.
+    """
+
+    causal = True
+    per_sentence = True
+    lookback = 0
+
+    def __init__(self, *, dim: int, lines: int) -> None:
+        super().__init__()
+        self.dim, self.lines = dim, lines
+        self.tell = ZeroLinear(dim, lines)
+
+    def forward(self, vectors: Vectors, mask: Mask) -> Lines:
+        words = _needed(vectors, "projection")
+        dtype = precision(words.dtype)
+        with torch.autocast(words.device.type, enabled=False):
+            return UNIT_Z + apply_in(dtype, self.tell, words.to(dtype))
+
+
+def _needed(vectors: Vectors, source: str) -> Tensor:
+    if vectors is None:
+        raise ValueError(f'the source "{source}" needs vectors: call coordinates(vectors, mask).')
+    return vectors
 
 
 def apply_in(dtype: torch.dtype, part: nn.Module, x: Tensor) -> Tensor:

@@ -175,7 +175,7 @@ class Running(Span):
 
     Exactly prefix-consistent, hence `causal`, with the sources "uniform", "free" and "content", which here
     looks back only; the arguments are those of `Span`. Neighbours stay distinct while R_n / min_gap is below
-    2^52. A source with several z per token, such as `Content(lines=3)`, gives an axis for each. Source: this
+    2^52. A source with several z per token, such as `Projection`, gives an axis for each. Source: this
     project.
 
     >>> Running()(None, torch.ones(1, 3, dtype=torch.bool))[0, :, 0].float()
