@@ -49,6 +49,9 @@ CHECK = "beartype.beartype(conf=beartype.BeartypeConf(is_pep484_tower=True))"  #
 install_import_hook([f"vnait.positions.{name}" for name in TYPED] + ["vnait.model.backbone"], CHECK)
 
 torch.set_num_threads(1)
+# pytest listens to loggers that do not propagate. This one then writes hundreds of lines per compiled
+# function, which hide what a failed test says and take a quarter of its time.
+logging.getLogger("torch.__trace").propagate = True
 
 settings.register_profile(
     "vnait", deadline=None, derandomize=True, database=None, suppress_health_check=[HealthCheck.too_slow]

@@ -4,6 +4,7 @@ say what the page statement.
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
@@ -162,6 +163,25 @@ def test_committed_records_are_whole(name: str, committed: dict[str, Findings]) 
     assert len(found.runs) == len(one.variants) * one.full.seeds
     words = [one.verdict(claim, found).word for claim in one.claims]
     assert "undecided" not in words or name in UNDECIDED, words
+
+
+def test_the_pages_state_how_many_claims_there_are(committed: dict[str, Findings]) -> None:
+    words: Counter[str] = Counter()
+    for one in map(studies.load, studies.NAMES):
+        words.update(one.verdict(claim, committed[one.name]).word for claim in one.claims)
+    total, yes, partly, no = words.total(), words["confirmed"], words["conditional"], words["refuted"]
+    stated = {
+        "README.md": [f"of {total} claims", f"{yes} hold, {partly} under conditions, and {no} do not"],
+        "docs/results.md": [
+            f"Of {total} claims",
+            f"{yes} are confirmed, {partly} conditional, {no} refuted and {words['undecided']} undecided",
+            f"{len(studies.NAMES)} short studies",
+        ],
+    }
+    for page, parts in stated.items():
+        text = " ".join((RECORDS.parents[3] / page).read_text(encoding="utf-8").split())
+        for part in parts:
+            assert part in text, f"write '{part}' in {page}"
 
 
 # A claim of theirs is left open by the records: timestamps over interpolation by hand, 1.03 [.98, 1.09];
