@@ -23,7 +23,7 @@ from threadpoolctl import threadpool_info
 
 from helpers import forkserver, record, save_vectors
 from test_plugins import FILE
-from vnait.comparison import compare as module
+from vnait.comparison import cells
 from vnait.comparison.compare import Comparison, compare
 from vnait.comparison.plan import Cell, Plan
 from vnait.data import Table, split, vectors
@@ -160,7 +160,7 @@ def test_the_winner_is_saved_and_has_not_seen_the_first_seeds_test_rows(found):
 
 def test_all_methods_learn_from_the_same_rows_and_are_tested_on_the_same(words, tmp_path, monkeypatch):
     seen: dict[tuple, set] = {}
-    fit, baseline = module.train.fit, module.fit_baseline
+    fit, baseline = cells.train.fit, cells.fit_baseline
 
     def note(method, table, test):
         key = (len(table), table.fingerprint, test.fingerprint)
@@ -174,8 +174,8 @@ def test_all_methods_learn_from_the_same_rows_and_are_tested_on_the_same(words, 
         note(name, table, test)
         return baseline(name, table, test, vocabulary, **options)
 
-    monkeypatch.setattr(module.train, "fit", watched_fit)
-    monkeypatch.setattr(module, "fit_baseline", watched_baseline)
+    monkeypatch.setattr(cells.train, "fit", watched_fit)
+    monkeypatch.setattr(cells, "fit_baseline", watched_baseline)
     small(words, tmp_path, methods=METHODS, seeds=2, shots=(5, "all"))
     assert len(seen) == 4  # two seeds, each at two numbers of shots
     assert sorted(size for size, _, _ in seen) == [10, 10, 34, 34]
@@ -271,7 +271,7 @@ def test_words_are_learned_from_the_rest_of_the_texts_or_from_the_labelled_rows_
 def test_tfidf_counts_texts_with_a_term_among_the_rest_or_among_the_labelled_rows(unlabelled, tmp_path):
     plan = plan_of(shots=(2,), unlabelled=unlabelled)
     cell = Cell(method="tfidf", shots=2, seed=0)
-    module.run_cell(plan, cell, plan.vocabulary(0), keep=tmp_path)
+    cells.run_cell(plan, cell, plan.vocabulary(0), keep=tmp_path)
     part = load(tmp_path / plan.key(cell)).features.parts[0]
     learned, pool = plan.rows(2, 0)[0].texts, plan.split(0)[0].texts
     counted = pool if unlabelled == "rest" else learned

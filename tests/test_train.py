@@ -30,7 +30,7 @@ from sklearn.model_selection import StratifiedKFold
 from sklearn.preprocessing import normalize
 
 from helpers import forkserver
-from vnait.comparison.compare import run_plan
+from vnait.comparison.cells import run_plan
 from vnait.comparison.plan import Plan
 from vnait.data import Table, encode, split
 from vnait.data import vocabulary as vocabulary

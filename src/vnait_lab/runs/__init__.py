@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from vnait.comparison.compare import run_plan
+from vnait.comparison.cells import run_plan
 from vnait.comparison.plan import Plan
 from vnait.comparison.runs import run_all
 from vnait.data import Table

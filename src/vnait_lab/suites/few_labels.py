@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from vnait import data as texts
-from vnait.comparison.compare import run_plan
+from vnait.comparison.cells import run_plan
 from vnait.comparison.plan import Plan
 from vnait.data.tables import labels_of
 from vnait.results.record import Record
