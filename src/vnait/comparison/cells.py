@@ -12,7 +12,8 @@ from vnait.comparison.plan import Cell, Plan
 from vnait.comparison.runs import Callback
 from vnait.data.coverage import log_coverage
 from vnait.data.vocabulary import Vocabulary
-from vnait.positions.methods import METHODS, Recipe
+from vnait.positions.methods import METHODS
+from vnait.positions.recipe import Recipe
 from vnait.results.record import Record
 from vnait.results.results import Shots, by_size
 from vnait.shared.processes import one_thread

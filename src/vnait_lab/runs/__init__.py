@@ -21,7 +21,8 @@ from vnait.comparison.runs import run_all
 from vnait.data import Table
 from vnait.data.tables import labels_of
 from vnait.positions.method import Method
-from vnait.positions.methods import METHODS, Recipe, Size
+from vnait.positions.methods import METHODS
+from vnait.positions.recipe import Recipe, Size
 from vnait.results.record import Record
 from vnait.shared.processes import one_thread
 from vnait.train.predict import Fitted
