@@ -18,10 +18,10 @@ import matplotlib
 
 from vnait.shared.errors import InputError, did_you_mean
 from vnait.shared.files import atomic_file
-from vnait_lab import study
+from vnait_lab import running
 from vnait_lab.runners import SUITES
 from vnait_lab.studies.figures import STYLE
-from vnait_lab.study import Findings, Study
+from vnait_lab.study import Findings, Study, missing
 
 logger = logging.getLogger("vnait")
 
@@ -111,7 +111,7 @@ def run(
     """
     chosen = [load(name) for name in (NAMES if "all" in names else dict.fromkeys(names))]
     _check_needs(chosen, recorded := out / "records.jsonl")
-    findings = study.run(
+    findings = running.run(
         chosen,
         quick=quick,
         path=recorded,
@@ -122,7 +122,7 @@ def run(
         ),
     )
     figures = {drawn.name: draw(drawn, findings[drawn.name], out / "figures") for drawn in chosen}
-    return [{**row, "figure": str(figures[row["study"]] or "")} for row in study.rows(chosen, findings)]
+    return [{**row, "figure": str(figures[row["study"]] or "")} for row in running.rows(chosen, findings)]
 
 
 def draw(drawn: Study, findings: Findings, folder: Path) -> Path | None:
@@ -139,7 +139,7 @@ def _check_needs(chosen: Sequence[Study], recorded: Path) -> None:
     """Warn of arms that can't run. InputError if none can, and none is recorded."""
     sentences, runs = [], recorded.is_file()
     for checked in chosen:
-        lacks = {arm: study.missing(checked.needs.get(arm)) for arm in checked.variants}
+        lacks = {arm: missing(checked.needs.get(arm)) for arm in checked.variants}
         runs |= None in lacks.values()
         for reason in dict.fromkeys(filter(None, lacks.values())):
             arms = [arm for arm in lacks if lacks[arm] == reason]
