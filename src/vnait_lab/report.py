@@ -107,7 +107,7 @@ def _means(study: Study, records: Sequence[Record]) -> Table:
     ends = [Column(title, "{:.4g}") for title in ("mean", "low", "high")]
     return Table(
         caption=f"{study.name}: means over seeds, with 95 % intervals from three seeds on",
-        columns=[Column("arm"), Column("measure"), *ends, Column("seeds")],
+        columns=[Column("variant"), Column("measure"), *ends, Column("seeds")],
         rows=rows,
         folded=len(rows) > 30,
     )
