@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from vnait.comparison.cells import fit_cell, run_plan, saved_cell
 from vnait.comparison.plan import REST, Plan
 from vnait.comparison.runs import Callback
+from vnait.comparison.trainings import fit_model, run_plan, saved_training
 from vnait.data import Table, read, summary, warn_of_repeats
 from vnait.data.tasks import CLASSIFICATION, REGRESSION, TAGGING
 from vnait.positions.methods import BASE_POSITIONS
@@ -48,10 +48,10 @@ class Comparison:
 
     @cached_property
     def results(self) -> Results:
-        """The records of this plan's cells, with tables and sentences."""
+        """The records of this plan's trainings, with tables and sentences."""
         by_key = {record.key: record for record in self.records}
         return Results(
-            records=[by_key[self.plan.key(cell)] for cell in self.plan.cells()],
+            records=[by_key[self.plan.key(training)] for training in self.plan.trainings()],
             methods=(*self.plan.baselines, *self.plan.methods),
             shots=self.plan.shots,
             reference=self.reference,
@@ -154,12 +154,12 @@ def compare(
                 "base:vnait" attaches vnait to it
     run, steps  the settings of every training but `methods` and `seeds`, or only its steps
     reference   the method that the others are paired with; None: "vnait" if it is compared, else the first
-    jobs        parallel cells, `Run.threads` cores each; None: all cores. The results do not depend on it
+    jobs        parallel runs, `Run.threads` cores each; None: all cores. The results do not depend on it
     backend     where they run: "local", "ray" (the cluster of RAY_ADDRESS) or "slurm"
-    callback    called before the first cell and after each: cells done, cells in all, the `Record` or None
+    callback    called before the first run and after each: runs done, runs in all, the `Record` or None
     command     the command line, for the report; None: this call
 
-    Records are kept in `out`/records.jsonl, and finished cells are not run again. `vnait report` also reads
+    Records are kept in `out`/records.jsonl, and finished ones are not run again. `vnait report` also reads
     `out`/about.json. InputError if another process compares into the same folder.
     """
     command = command or call(compare, locals())  # first, while the locals are the arguments
@@ -276,14 +276,14 @@ def _warn_of_cuts(plan: Plan, longest: int) -> None:
 
 def _save_best(plan: Plan, method: str, models: Path, folder: Path) -> None:
     """Save the method's model in `folder`: as compared, or trained again if an earlier run deleted it."""
-    cell = saved_cell(plan, method)
-    key, note = plan.key(cell), folder / "record.json"
+    training = saved_training(plan, method)
+    key, note = plan.key(training), folder / "record.json"
     if not (note.is_file() and [saved.key for saved in record.read(note)] == [key]):
         if (models / key).is_dir():
             fitted = load(models / key)
         else:
             with one_thread():
-                fitted = fit_cell(plan, cell, plan.vocabulary(*plan.vocabulary_key(cell)))
+                fitted = fit_model(plan, training, plan.vocabulary(*plan.vocabulary_key(training)))
         fitted.save(folder)
     shutil.rmtree(models, ignore_errors=True)
 

@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from vnait.comparison.cells import run_plan
 from vnait.comparison.plan import Plan
 from vnait.comparison.runs import run_all
+from vnait.comparison.trainings import run_plan
 from vnait.data import Table
 from vnait.data.tables import labels_of
 from vnait.positions.method import Method

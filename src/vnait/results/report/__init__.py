@@ -59,7 +59,7 @@ def _content(folder: Path, records: list[Record]) -> tuple[str, list[Section]]:
 
 
 def results_of(records: Sequence[Record], about: About | None) -> Results:
-    """The last comparison in the records. Without `about.json`: the last record of every cell, of the data
+    """The last comparison in the records. Without `about.json`: the last record of every run, of the data
     set that comes last.
     """
     if about is not None:
