@@ -188,13 +188,17 @@ def read(
         least=min_class,
         of_tests=of_tests,
     )
-    if groups and (empty := next((row for row in rows if not groups[row]), None)) is not None:
-        raise InputError(
-            f"{source}, row {cells.number(empty)}: the column {group!r} is empty, and every row needs its "
-            "group; fill it in, or remove the row."
-        )
+    if groups is not None and not all(groups[row] for row in rows):
+        raise _no_group(source, group, cells.number(next(row for row in rows if not groups[row])))
     dropped = len(texts) - len(rows)
     return Table(texts, list(labels), name=name, dropped=dropped, task=task, groups=groups).select(rows)
+
+
+def _no_group(source: str, column: str | None, number: int) -> InputError:
+    return InputError(
+        f"{source}, row {number}: the column {column!r} is empty, and every row needs its group; fill it in, "
+        "or remove the row."
+    )
 
 
 def _of_words(layout: Layout) -> dict[str, str | None]:
