@@ -29,7 +29,8 @@ from torch import Tensor, nn
 from peers import PEERS
 from vnait.model.backbone import Encoder
 from vnait.positions.building import build
-from vnait.positions.methods import METHODS, Size
+from vnait.positions.methods import METHODS
+from vnait.positions.recipe import Size
 
 DIM, HEADS, LAYERS, TOKENS = 128, 4, 2, 1024
 WAYS = ("forward", "training step")

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from vnait.model.backbone import Encoder
 from vnait.positions.attention import Attention
 from vnait.positions.injection import Injection
-from vnait.positions.methods import Size
+from vnait.positions.recipe import Size
 
 Turn = Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]
 

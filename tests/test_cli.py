@@ -30,8 +30,9 @@ from helpers import forkserver, save_vectors
 from test_advice import FLAT, HIGH, made, results
 from vnait import TextClassifier, cli
 from vnait import data as text
+from vnait.cli.application import app
 from vnait.cli.compare import _next
-from vnait.cli.shared import app, folder_name
+from vnait.cli.shared import folder_name
 from vnait.comparison.engines import ENGINES
 from vnait.data import vocabulary as vocabulary
 from vnait.data.tasks import TASKS
@@ -39,7 +40,8 @@ from vnait.data.tokens import TOKENIZATIONS
 from vnait.positions.coordinates import Span
 from vnait.positions.encodings import Spatial
 from vnait.positions.method import Method
-from vnait.positions.methods import METHODS, Recipe
+from vnait.positions.methods import METHODS
+from vnait.positions.recipe import Recipe
 from vnait.shared.errors import InputError
 from vnait.shared.files import fingerprint
 from vnait.train import fitting as train

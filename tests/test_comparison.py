@@ -23,9 +23,9 @@ from threadpoolctl import threadpool_info
 
 from helpers import forkserver, record, save_vectors
 from test_plugins import FILE
-from vnait.comparison import compare as module
+from vnait.comparison import trainings as module
 from vnait.comparison.compare import Comparison, compare
-from vnait.comparison.plan import Cell, Plan
+from vnait.comparison.plan import Plan, Training
 from vnait.data import Table, split, vectors
 from vnait.positions import methods, plugins
 from vnait.results.record import Record, read
@@ -75,7 +75,7 @@ def small(words, out, data=None, **options):
 
 
 def without_times(record: Record) -> Record:
-    """What the cell found, without what is of the moment: the commit too, which may change while the tests
+    """What a training gave, without what is of the moment: the commit, too, which may change while the tests
     run.
     """
     metrics = {name: value for name, value in record.metrics.items() if name != "ms_per_text"}
@@ -214,8 +214,8 @@ def test_test_rows_are_held_out_by_each_seed_and_few_shots_come_from_the_rest():
 
 def test_class_weights_reach_every_model_and_its_key():
     plain, balanced = (plan_of(run=replace(RUN, class_weight=weight)) for weight in (None, "balanced"))
-    assert all(plain.key(cell) != balanced.key(cell) for cell in plain.cells())
-    assert plain.key(plain.cells()[0]) == plan_of().key(plain.cells()[0])
+    assert all(plain.key(training) != balanced.key(training) for training in plain.trainings())
+    assert plain.key(plain.trainings()[0]) == plan_of().key(plain.trainings()[0])
     with pytest.raises(InputError, match="class_weight names 'good', which is no label of"):
         plan_of(run=replace(RUN, class_weight={"good": 2}))
 
@@ -229,7 +229,7 @@ def test_no_split_divides_a_group(words, tmp_path):
             train, held = learn.split(holdout=0.2, seed=seed)
             sides = [{learn.groups[row] for row in rows} for rows in (train, held)]
             assert not sides[0] & sides[1] and not set(learn.groups) & set(test.groups)
-    assert all(plan.key(cell) != plan_of(shots=(6, "all")).key(cell) for cell in plan.cells())
+    assert all(plan.key(training) != plan_of(shots=(6, "all")).key(training) for training in plan.trainings())
     record = small(words, tmp_path, data=table).records[-1]
     assert record.data["groups"] == len(set(plan.split(0)[0].groups))
     assert "Rows belong to" in (tmp_path / "model" / "README.md").read_text()
@@ -258,21 +258,21 @@ def test_words_are_learned_from_the_rest_of_the_texts_or_from_the_labelled_rows_
     few = plan.rows(2, 0)[0].texts
     texts = [text if text in few else f"{text} further further" for text in table.texts]
     plan = plan_of(table=replace(table, texts=texts), shots=(2,), unlabelled=unlabelled)
-    cell = Cell(method="none", shots=2, seed=0)
-    words = plan.vocabulary(*plan.vocabulary_key(cell)).tokenizer.get_vocab()
+    training = Training(method="none", shots=2, seed=0)
+    words = plan.vocabulary(*plan.vocabulary_key(training)).tokenizer.get_vocab()
     assert ("further" in words) == (unlabelled == "rest")
     rest = len(plan.split(0)[0]) - len(few)
-    assert plan.unlabelled_rows(cell) == (rest if unlabelled == "rest" else 0)
-    assert plan.unlabelled_rows(replace(cell, method="tfidf")) == plan.unlabelled_rows(cell)
-    assert plan.unlabelled_rows(replace(cell, method="one-hot")) == 0
+    assert plan.unlabelled_rows(training) == (rest if unlabelled == "rest" else 0)
+    assert plan.unlabelled_rows(replace(training, method="tfidf")) == plan.unlabelled_rows(training)
+    assert plan.unlabelled_rows(replace(training, method="one-hot")) == 0
 
 
 @pytest.mark.parametrize("unlabelled", ["rest", "none"])
 def test_tfidf_counts_texts_with_a_term_among_the_rest_or_among_the_labelled_rows(unlabelled, tmp_path):
     plan = plan_of(shots=(2,), unlabelled=unlabelled)
-    cell = Cell(method="tfidf", shots=2, seed=0)
-    module.run_cell(plan, cell, plan.vocabulary(0), keep=tmp_path)
-    part = load(tmp_path / plan.key(cell)).features.parts[0]
+    training = Training(method="tfidf", shots=2, seed=0)
+    module.run_training(plan, training, plan.vocabulary(0), keep=tmp_path)
+    part = load(tmp_path / plan.key(training)).features.parts[0]
     learned, pool = plan.rows(2, 0)[0].texts, plan.split(0)[0].texts
     counted = pool if unlabelled == "rest" else learned
     words = sorted({word for text in learned for word in text.lower().split()})
@@ -285,8 +285,10 @@ def test_tfidf_counts_texts_with_a_term_among_the_rest_or_among_the_labelled_row
 
 def test_only_cells_of_few_rows_depend_on_what_is_not_labelled():
     for method in ("none", "tfidf"):
-        cells = [Cell(method=method, shots=shots, seed=0) for shots in (4, "all")]
-        keys = [[plan_of(unlabelled=word).key(cell) for cell in cells] for word in ("rest", "none")]
+        trainings = [Training(method=method, shots=shots, seed=0) for shots in (4, "all")]
+        keys = [
+            [plan_of(unlabelled=word).key(training) for training in trainings] for word in ("rest", "none")
+        ]
         assert [few_or_all[0] == few_or_all[1] for few_or_all in zip(*keys, strict=True)] == [False, True]
     with pytest.raises(InputError, match="unlabelled is 'some': give 'rest' or 'none'"):
         plan_of(unlabelled="some")
@@ -294,14 +296,18 @@ def test_only_cells_of_few_rows_depend_on_what_is_not_labelled():
 
 def test_a_training_that_ends_with_all_rows_has_a_key_of_its_own():
     few, many = (replace(RUN, early_stopping=rows) for rows in (10_000, 10))
-    cells = [Cell(method=method, shots=shots, seed=0) for method in ("none", "tfidf") for shots in (4, "all")]
-    keys = [[plan_of(run=run, shots=(4, "all")).key(cell) for cell in cells] for run in (few, many)]
+    trainings = [
+        Training(method=method, shots=shots, seed=0) for method in ("none", "tfidf") for shots in (4, "all")
+    ]
+    keys = [
+        [plan_of(run=run, shots=(4, "all")).key(training) for training in trainings] for run in (few, many)
+    ]
     held = [
-        [plan_of(run=replace(run, holdout=True), shots=(4, "all")).key(cell) for cell in cells]
+        [plan_of(run=replace(run, holdout=True), shots=(4, "all")).key(training) for training in trainings]
         for run in (few, many)
     ]
     marked = plan_of(run=many, shots=(4, "all"))
-    assert [marked._ends_with_all_rows(cell) for cell in cells] == [False, True] * 2
+    assert [marked._ends_with_all_rows(training) for training in trainings] == [False, True] * 2
     assert keys[0][2:] == keys[1][2:] == held[0][2:]  # simple models are fitted to all rows anyway
     assert keys[0][1] != keys[1][1] != held[1][1]
 
@@ -456,7 +462,7 @@ def test_kill_9_at_a_random_moment_ends_with_the_table_of_an_uninterrupted_run(
         process = server.Process(target=run_command, args=(str(folder), arguments, "killed.json"))
         process.start()
         while not (records.is_file() and records.read_bytes().count(b"\n")):
-            assert process.is_alive(), "the comparison ended before its first cell"
+            assert process.is_alive(), "the comparison ended before its first training"
             time.sleep(0.002)
         time.sleep(random.uniform(0, 0.7 * seconds / 2**attempt))
         process.kill()
@@ -511,12 +517,14 @@ def made_up(
     seeds = tuple(range(len(next(iter(test.values())))))
     plan = plan_of(methods=methods, seeds=seeds, **options)
     records = []
-    for cell in plan.cells():
-        metrics = {"accuracy": test.get(cell.method, [0.5] * len(seeds))[cell.seed]}
-        if cell.method in methods:
-            metrics["validation_accuracy"] = (validation or test)[cell.method][cell.seed]
-        data = {"shots": cell.shots}
-        records.append(record(cell.method, cell.seed, key=plan.key(cell), data=data, metrics=metrics))
+    for training in plan.trainings():
+        metrics = {"accuracy": test.get(training.method, [0.5] * len(seeds))[training.seed]}
+        if training.method in methods:
+            metrics["validation_accuracy"] = (validation or test)[training.method][training.seed]
+        data = {"shots": training.shots}
+        records.append(
+            record(training.method, training.seed, key=plan.key(training), data=data, metrics=metrics)
+        )
     reference = options.get("reference", "vnait" if "vnait" in methods else methods[0])
     return Comparison(plan=plan, records=records, reference=reference, path=Path("records.jsonl"))
 
@@ -781,31 +789,34 @@ def test_a_baseline_is_what_it_says(words, tmp_path):
 def test_simple_models_come_first_and_then_seed_by_seed_a_whole_comparison():
     plan = plan_of(shots=(4, "all"))
     first, then = 2 * len(BASELINES), 2 * len(METHODS)
-    each, cells = first + then, plan.cells()
-    assert [cell.seed for cell in cells] == [
+    each, trainings = first + then, plan.trainings()
+    assert [training.seed for training in trainings] == [
         seed for n in (first, then) for seed in (0, 1, 2) for _ in range(n)
     ]
-    assert all(cell.method in BASELINES for cell in cells[: 3 * first])
-    assert len({plan.key(cell) for cell in plan.cells()}) == 3 * each
-    assert plan.key(Cell(method="none", shots="all", seed=0)) == plan_of().key(
-        Cell(method="none", shots="all", seed=0)
+    assert all(training.method in BASELINES for training in trainings[: 3 * first])
+    assert len({plan.key(training) for training in plan.trainings()}) == 3 * each
+    assert plan.key(Training(method="none", shots="all", seed=0)) == plan_of().key(
+        Training(method="none", shots="all", seed=0)
     )
 
 
 def test_a_method_whose_formula_changes_is_another_cell(monkeypatch):
     plan = plan_of()
-    before = [plan.key(cell) for cell in plan.cells()]
+    before = [plan.key(training) for training in plan.trainings()]
     monkeypatch.setitem(methods.METHODS, "none", replace(methods.METHODS["none"], formula="x = 2 e"))
-    changed = [plan.key(cell) != key for cell, key in zip(plan.cells(), before, strict=True)]
-    assert changed == [cell.method == "none" for cell in plan.cells()] and any(changed)
+    changed = [plan.key(training) != key for training, key in zip(plan.trainings(), before, strict=True)]
+    assert changed == [training.method == "none" for training in plan.trainings()] and any(changed)
 
 
 def test_another_rule_for_the_bag_is_another_cell_of_a_method_that_follows_it(monkeypatch):
     plans = plan_of(run=replace(RUN, bag=None)), plan_of()
-    before = [[one.key(cell) for cell in one.cells()] for one in plans]
+    before = [[one.key(training) for training in one.trainings()] for one in plans]
     monkeypatch.setattr("vnait.comparison.plan.FORMULA", "s")
-    kept = [[one.key(cell) in keys for cell in one.cells()] for one, keys in zip(plans, before, strict=True)]
-    assert kept == [[cell.method in BASELINES for cell in one.cells()] for one in plans]
+    kept = [
+        [one.key(training) in keys for training in one.trainings()]
+        for one, keys in zip(plans, before, strict=True)
+    ]
+    assert kept == [[training.method in BASELINES for training in one.trainings()] for one in plans]
 
 
 def test_the_winner_is_not_trained_again_where_it_lies(words, tmp_path):

@@ -416,8 +416,6 @@ def test_labels_that_hardly_repeat_are_no_classes(tmp_path):
 
 # Files as programs write them
 
-SEMICOLON = 'text;label\n"good; really";pos\nso, so;neg\n'
-
 
 @pytest.mark.parametrize("separator", [",", ";", "\t", "|"])
 @pytest.mark.parametrize("name", ["d.csv", "d.tsv", "d.txt"])

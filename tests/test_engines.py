@@ -110,7 +110,7 @@ def test_a_cell_that_always_kills_its_worker_is_one_sentence(tmp_path):
     def always(number: int) -> None:
         os.kill(os.getpid(), signal.SIGKILL)
 
-    with pytest.raises(InputError, match=rf"^workers died {ROUNDS} times before a cell was done"):
+    with pytest.raises(InputError, match=rf"^workers died {ROUNDS} times before a run was done"):
         list(in_workers(calls_of(always, count=2), jobs=2))
 
 
@@ -206,7 +206,7 @@ def test_a_node_that_dies_in_the_middle_loses_one_cell(cluster, words, lines, tm
         found = small(words, tmp_path / "out", backend="ray", callback=callback, **MANY | {"jobs": None})
     assert lines_of(found) == lines
     again = [record.getMessage() for record in caplog.records if "workers died" in record.getMessage()]
-    assert again in ([], ["workers died; 1 cells run again"])
+    assert again in ([], ["workers died; 1 runs start again"])
 
 
 @pytest.mark.parametrize(("backend", "package"), [("ray", "ray"), ("slurm", "submitit")])

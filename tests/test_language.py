@@ -76,10 +76,10 @@ def test_an_odd_word_does_not_come_back(word):
 
 
 def nodes() -> Iterator[tuple[Path, ast.AST]]:
-    package = ROOT / "src" / "vnait"
-    for path in sorted(package.rglob("*.py")):
+    source = ROOT / "src"
+    for path in sorted(source.rglob("*.py")):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            yield path.relative_to(package), node
+            yield path.relative_to(source), node
 
 
 def test_variables_are_named_by_nouns():

@@ -51,7 +51,8 @@ from vnait.positions.encodings import (
 from vnait.positions.injection import Injection, LogLength
 from vnait.positions.inputs import Add, Local, Nearest, Neighbours, smoothness
 from vnait.positions.method import Method
-from vnait.positions.methods import METHODS, Recipe
+from vnait.positions.methods import METHODS
+from vnait.positions.recipe import Recipe
 from vnait.shared import chunks
 from vnait.shared.errors import DoesNotFit
 

@@ -39,7 +39,8 @@ from vnait.positions.coordinates import Index
 from vnait.positions.encodings import Sinusoid
 from vnait.positions.injection import Injection
 from vnait.positions.method import Method
-from vnait.positions.methods import METHODS, Recipe
+from vnait.positions.methods import METHODS
+from vnait.positions.recipe import Recipe
 from vnait.shared.errors import InputError
 from vnait.train.saved import load_classifier
 

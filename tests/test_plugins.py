@@ -15,7 +15,7 @@ import torch
 from torch import nn
 from vnait import Injection, Method
 from vnait.positions.coordinates import Index
-from vnait.positions.methods import Recipe
+from vnait.positions.recipe import Recipe
 
 class LogBias(nn.Module):
     relative = True

@@ -36,7 +36,7 @@ from vnait.results.results import Results
 from vnait.shared.errors import InputError
 from vnait.train.run import Run
 from vnait_lab import report as studying
-from vnait_lab import studies, study
+from vnait_lab import running, studies
 from vnait_lab.study import Budget
 
 METHODS = ("tfidf", "none", "rope", "vnait")
@@ -373,7 +373,7 @@ def test_of_two_budgets_the_whole_one_is_reported_once_it_ended() -> None:
 
     def ran(budget: Budget, seeds: int) -> list[Record]:
         keys = [
-            (arm, seed, study.key(one, arm, seed, budget)) for arm in one.variants for seed in range(seeds)
+            (arm, seed, running.key(one, arm, seed, budget)) for arm in one.variants for seed in range(seeds)
         ]
         return [
             replace(record_of("x", 0, "all", "ab"), method=arm, seed=seed, key=key) for arm, seed, key in keys

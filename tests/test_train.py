@@ -30,8 +30,8 @@ from sklearn.model_selection import StratifiedKFold
 from sklearn.preprocessing import normalize
 
 from helpers import forkserver
-from vnait.comparison.compare import run_plan
 from vnait.comparison.plan import Plan
+from vnait.comparison.trainings import run_plan
 from vnait.data import Table, encode, split
 from vnait.data import vocabulary as vocabulary
 from vnait.results.explanation import explain

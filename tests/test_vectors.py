@@ -177,7 +177,7 @@ def test_words_that_are_no_utf8_stay_distinct(put):
 @pytest.mark.parametrize("packed", [False, True])
 def test_only_the_rows_asked_for_are_held(put, monkeypatch, layout, packed):
     monkeypatch.setattr(streams, "_CHUNK", 1 << 15)
-    monkeypatch.setattr("vnait.data.vectors.streams._HEAD", 1 << 15)
+    monkeypatch.setattr("vnait.data.vectors.sniffing._HEAD", 1 << 15)
     rng = np.random.default_rng(0)
     made = Vectors(
         [f"w{i}" for i in range(10_000)], rng.integers(-9, 9, (10_000, 60)).astype(np.float32), "made up"

@@ -1,7 +1,7 @@
 """The laboratory: studies of claims about positions, suites of tasks, and the page of findings. It imports
 `vnait`, never the reverse.
 
-study.py, studies/    short studies: claims, arms, controls, verdicts
+study.py, studies/    short studies: claims, variants, controls, verdicts
 suites/, runners.py   tasks on which all methods are compared: `vnait study length` and the like
 runs/                 long experiments, each a command: python -m vnait_lab.runs.NAME
 peers/                papers' formulas and other libraries' parts, for the conformance suite

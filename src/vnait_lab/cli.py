@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Container
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -99,16 +100,14 @@ def study_command(
         rows = studies.listed()
         print_json({"rows": rows}) if as_json else terminal.show_studies(rows)
         return
-    suites = [name for name in names if name in SUITES]
-    if suites and len(names) > 1:
-        raise InputError(f"{suites[0]} is a suite with its own options; run it alone.")
-    if base is not None and suites != ["few-labels"]:
+    suite = _suite_in(names, SUITES)
+    if base is not None and suite != "few-labels":
         raise InputError(
             f"--base is for few-labels, and {names[0]} trains no pretrained encoder; leave it out."
         )
-    if corpus is not None and suites != ["language"]:
+    if corpus is not None and suite != "language":
         raise InputError(f"--corpus is for language, and {names[0]} has its own texts; leave it out.")
-    if not suites:
+    if suite is None:
         if methods or tasks or seeds:
             raise InputError(
                 f"--methods, --tasks and --seeds are for {', '.join(SUITES)}; a short study has its own "
@@ -116,9 +115,9 @@ def study_command(
             )
         _run_studies(names, quick=quick, out=out, jobs=jobs, backend=backend, as_json=as_json, quiet=quiet)
         return
-    out = out or Path("runs") / suites[0]
+    out = out or Path("runs") / suite
     with progress(quiet, "training") as callback:
-        outcome = SUITES[suites[0]](
+        outcome = SUITES[suite](
             Options(
                 methods=listed(methods),
                 tasks=listed(tasks),
@@ -133,6 +132,14 @@ def study_command(
             )
         )
     _print_outcome(outcome, out, as_json)
+
+
+def _suite_in(names: list[str], suites: Container[str]) -> str | None:
+    """The suite that is named, which must be alone; None if there is none."""
+    suite = next((name for name in names if name in suites), None)
+    if suite is not None and len(names) > 1:
+        raise InputError(f"{suite} is a suite with its own options; run it alone.")
+    return suite
 
 
 def _run_studies(

@@ -13,8 +13,9 @@ from vnait.results.report.provenance import provenance
 from vnait.shared.errors import plural
 from vnait.shared.statistics import interval
 from vnait_lab import studies
-from vnait_lab.study import WORDS, Budget, Findings, Study, key
-from vnait_lab.study import rows as rows_of
+from vnait_lab.running import key
+from vnait_lab.running import rows as rows_of
+from vnait_lab.study import WORDS, Budget, Findings, Study
 
 
 def report(folder: Path, records: Sequence[Record]) -> tuple[str, Iterator[Section]] | None:
@@ -106,7 +107,7 @@ def _means(study: Study, records: Sequence[Record]) -> Table:
     ends = [Column(title, "{:.4g}") for title in ("mean", "low", "high")]
     return Table(
         caption=f"{study.name}: means over seeds, with 95 % intervals from three seeds on",
-        columns=[Column("arm"), Column("measure"), *ends, Column("seeds")],
+        columns=[Column("variant"), Column("measure"), *ends, Column("seeds")],
         rows=rows,
         folded=len(rows) > 30,
     )

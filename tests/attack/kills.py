@@ -26,7 +26,7 @@ from filelock import FileLock
 from joblib.externals.loky.backend.context import set_start_method
 
 from vnait import cli
-from vnait.comparison import compare, engines
+from vnait.comparison import engines, trainings
 from vnait.shared.processes import end_with
 from vnait.train.linear import LinearClassifier
 from vnait.train.predict import Fitted
@@ -40,8 +40,8 @@ SIGNALS = (signal.SIGTERM, signal.SIGKILL, signal.SIGINT)
 
 POINTS.update(
     lock=[(FileLock, "acquire")],
-    words=[(compare, "_vocabulary")],
-    cell=[(compare, "_fitted")],
+    words=[(trainings, "_vocabulary")],
+    cell=[(trainings, "fit_model")],
     save=[(Fitted, "save"), (LinearClassifier, "save")],
 )
 # Where each point is passed: in the command's process, or in a worker.

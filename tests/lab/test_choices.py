@@ -11,7 +11,8 @@ from torch import nn
 
 from helpers import record
 from vnait.positions.building import parameters
-from vnait.positions.methods import METHODS, Size
+from vnait.positions.methods import METHODS
+from vnait.positions.recipe import Size
 from vnait.results.record import Record
 from vnait_lab.page.trainings import of_choices
 from vnait_lab.runs.choices import FACTORS, design, effects, made, run_of, verdict

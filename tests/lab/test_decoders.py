@@ -6,7 +6,8 @@ import pytest
 import torch
 
 from vnait.model import VnaitConfig, VnaitForCausalLM
-from vnait.positions.methods import METHODS, Size
+from vnait.positions.methods import METHODS
+from vnait.positions.recipe import Size
 from vnait_lab.runs.decoders import DEFAULT, SCHEMES, variants
 
 SIZE = Size(dim=16, num_heads=4)

@@ -8,7 +8,8 @@ import torch
 from helpers import record
 from vnait.model import seed_weights
 from vnait.positions.coordinates import Jitter, Randomized
-from vnait.positions.methods import METHODS, Size
+from vnait.positions.methods import METHODS
+from vnait.positions.recipe import Size
 from vnait.results.record import Record
 from vnait_lab.page import factorial
 from vnait_lab.runs.factorial import AS_METHODS, SCHEMES, SETS, variants

@@ -8,7 +8,7 @@ import torch
 
 from helpers import record
 from vnait.data import Table
-from vnait.positions.methods import Size
+from vnait.positions.recipe import Size
 from vnait.results.record import Record
 from vnait_lab.runs import gaps
 from vnait_lab.runs.insertions import (

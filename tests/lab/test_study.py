@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from vnait.results import record as records
-from vnait_lab import studies, study
-from vnait_lab.study import Budget, Claim, Control, Findings, Record, Study, Verdict
+from vnait_lab import running, studies
+from vnait_lab.study import Budget, Claim, Control, Findings, NotRun, Record, Study, Verdict
 
 RECORDS = Path(__file__).parents[2] / "studies" / "records" / "claims" / "records.jsonl"
 
@@ -70,14 +70,14 @@ def test_a_study_resumes(tmp_path: Path) -> None:
     def callback(done: int, total: int, one: Record | None) -> None:
         seen.append((done, total))
 
-    first = study.run([STUDY], quick=True, path=path, jobs=1, callback=callback)["toy"]
+    first = running.run([STUDY], quick=True, path=path, jobs=1, callback=callback)["toy"]
     assert seen[0] == (0, 6) and seen[-1] == (6, 6)
     assert first.values("with", "score") == [1.0, 1.01, 1.02]
     seen.clear()
-    again = study.run([STUDY], quick=True, path=path, jobs=1, callback=callback)["toy"]
+    again = running.run([STUDY], quick=True, path=path, jobs=1, callback=callback)["toy"]
     assert seen == [(6, 6)] and again.runs == first.runs
     assert len(records.read(path)) == 6
-    longer = study.run([STUDY], quick=False, path=path, jobs=1)["toy"]
+    longer = running.run([STUDY], quick=False, path=path, jobs=1)["toy"]
     assert len(longer.values("with", "score")) == 4, "another budget is another cell"
 
 
@@ -86,7 +86,7 @@ def test_a_difference_is_paired_by_seed() -> None:
         {("a", 0): {"x": 0.0}, ("a", 1): {"x": 10.0}, ("b", 1): {"x": 10.0}, ("b", 2): {"x": 20.0}}
     )
     assert found.difference("a", "b", "x").mean == 0
-    with pytest.raises(study.NotRun):
+    with pytest.raises(NotRun):
         found.difference("a", "c", "x")
 
 
@@ -101,9 +101,7 @@ def test_the_verdict_is_of_the_records() -> None:
 @pytest.mark.parametrize("broken", [float("nan"), [1.0, float("nan")]])
 def test_what_is_not_a_number_decides_nothing(broken: object) -> None:
     cells = {("with", 0): {"score": 1.0}, ("without", 0): {"score": 0.0, "other": broken}}
-    assert STUDY.verdict(STUDY.claims[0], study.Findings(cells)) == Verdict(
-        "undecided", "not a number: without"
-    )
+    assert STUDY.verdict(STUDY.claims[0], Findings(cells)) == Verdict("undecided", "not a number: without")
 
 
 def test_what_did_not_run_is_undecided(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -122,10 +120,10 @@ def test_what_did_not_run_is_undecided(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_missing_need_leaves_the_arm_out(tmp_path: Path) -> None:
     needing = replace(STUDY, needs={"without": "package:no-such-package"})
-    found = study.run([needing], quick=True, path=tmp_path / "records.jsonl", jobs=1)["toy"]
+    found = running.run([needing], quick=True, path=tmp_path / "records.jsonl", jobs=1)["toy"]
     assert found.variants == ["with"]
-    study.run([STUDY], quick=True, path=tmp_path / "records.jsonl", jobs=1)
-    again = study.run([needing], quick=True, path=tmp_path / "records.jsonl", jobs=1)["toy"]
+    running.run([STUDY], quick=True, path=tmp_path / "records.jsonl", jobs=1)
+    again = running.run([needing], quick=True, path=tmp_path / "records.jsonl", jobs=1)["toy"]
     assert again.variants == ["with", "without"], "records are read, whatever the machine lacks"
 
 

@@ -18,7 +18,8 @@ from helpers import TINY_SIZES, record
 from vnait.positions.coordinates import Index
 from vnait.positions.injection import Injection
 from vnait.positions.method import Method
-from vnait.positions.methods import METHODS, Recipe, Size
+from vnait.positions.methods import METHODS
+from vnait.positions.recipe import Recipe, Size
 from vnait.results import record as records
 from vnait.results.record import Record
 from vnait.shared.errors import InputError, OutOfRange

@@ -16,8 +16,8 @@ import typer
 from vnait.cli import compare, train, predict, evaluate, explain, doctor, extend, methods, pages, vectors  # noqa: F401
 
 # isort: on
+from vnait.cli.application import app
 from vnait.cli.output import echo, prepare_streams, to_nowhere
-from vnait.cli.shared import app
 from vnait.positions.plugins import call_plugins
 from vnait.shared.errors import InputError
 from vnait.shared.files import home

@@ -6,10 +6,11 @@ from typing import Annotated
 
 import typer
 
+from vnait.cli.application import app
 from vnait.cli.help import Panel, examples, option
 from vnait.cli.output import echo
 from vnait.cli.progress import progress
-from vnait.cli.shared import AsJson, Quiet, app, listed, print_json, set_up_logging
+from vnait.cli.shared import AsJson, Quiet, listed, print_json, set_up_logging
 from vnait.shared.errors import InputError
 
 EXAMPLES = examples(

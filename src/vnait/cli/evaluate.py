@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Annotated
 
 from vnait.cli import shared
+from vnait.cli.application import app
 from vnait.cli.help import Panel, examples, option
 from vnait.data.tasks import CLASSIFICATION, REGRESSION, TAGGING
 
@@ -21,7 +22,7 @@ EXAMPLES = examples(
 )
 
 
-@shared.app.command("evaluate", rich_help_panel=Panel.TRAIN_AND_PREDICT, epilog=EXAMPLES)
+@app.command("evaluate", rich_help_panel=Panel.TRAIN_AND_PREDICT, epilog=EXAMPLES)
 @shared.options_of(shared.FileOptions)
 def evaluate_command(
     model: shared.ModelFolder,

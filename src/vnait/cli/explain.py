@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from vnait.cli import shared
+from vnait.cli.application import app
 from vnait.cli.help import Panel, examples, option
 from vnait.cli.output import echo
 from vnait.cli.progress import progress
@@ -38,7 +39,7 @@ Control = Annotated[
 ]
 
 
-@shared.app.command("explain", rich_help_panel=Panel.TRAIN_AND_PREDICT, epilog=EXAMPLES)
+@app.command("explain", rich_help_panel=Panel.TRAIN_AND_PREDICT, epilog=EXAMPLES)
 @shared.options_of(shared.FileOptions)
 def explain_command(
     model: shared.ModelFolder,

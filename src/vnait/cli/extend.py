@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from vnait.cli import shared
+from vnait.cli.application import app
 from vnait.cli.help import Panel, examples, option
 from vnait.cli.output import echo
 from vnait.cli.progress import progress
@@ -94,7 +95,7 @@ EXAMPLES = examples(
 )
 
 
-@shared.app.command("extend", rich_help_panel=Panel.PRETRAINED, epilog=EXAMPLES)
+@app.command("extend", rich_help_panel=Panel.PRETRAINED, epilog=EXAMPLES)
 @shared.options_of(shared.FileOptions)
 def extend_command(
     model: Model,

@@ -7,9 +7,10 @@ from typing import Annotated
 
 import typer
 
+from vnait.cli.application import app
 from vnait.cli.help import Panel, examples, option
 from vnait.cli.output import echo
-from vnait.cli.shared import AsJson, app, check_folder, print_json, set_up_logging
+from vnait.cli.shared import AsJson, check_folder, print_json, set_up_logging
 
 
 @app.command(

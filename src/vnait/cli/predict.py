@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from vnait.cli.application import app
 from vnait.cli.help import Panel, examples, option
 from vnait.cli.output import WRITTEN, check_letters, echo, print_rows, write_csv, write_table
 from vnait.cli.shared import (
@@ -21,7 +22,6 @@ from vnait.cli.shared import (
     ModelFolder,
     Quiet,
     Text,
-    app,
     check_folder,
     listed,
     options_of,

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypedDict
 import typer
 
 from vnait.cli import shared
+from vnait.cli.application import app
 from vnait.cli.help import Panel, examples, option
 from vnait.cli.output import echo
 from vnait.cli.progress import progress
@@ -90,7 +91,7 @@ EXAMPLES = examples(
 )
 
 
-@shared.app.command("train", rich_help_panel=Panel.TRAIN_AND_PREDICT, epilog=EXAMPLES)
+@app.command("train", rich_help_panel=Panel.TRAIN_AND_PREDICT, epilog=EXAMPLES)
 @shared.options_of(shared.FileOptions, shared.LabelOptions)
 def train_command(
     context: typer.Context,

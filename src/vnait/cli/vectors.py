@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from vnait.cli import shared
+from vnait.cli.application import app
 from vnait.cli.help import Application, Commands, Panel, examples, option
 from vnait.cli.output import echo
 
@@ -27,7 +28,7 @@ Seed = Annotated[
 ]
 
 vectors_app = Application(cls=Commands, help="Train and inspect files of semantic vectors.")
-shared.app.add_typer(vectors_app, name="vectors", rich_help_panel=Panel.FILES)
+app.add_typer(vectors_app, name="vectors", rich_help_panel=Panel.FILES)
 
 
 @vectors_app.command(

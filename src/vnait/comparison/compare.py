@@ -2,8 +2,8 @@
 
 import logging
 import shutil
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from os import PathLike
 from pathlib import Path
@@ -11,30 +11,21 @@ from typing import Any
 
 import numpy as np
 
-from vnait.comparison import runs
-from vnait.comparison.engines import in_workers
-from vnait.comparison.plan import REST, Cell, Plan
+from vnait.comparison.plan import REST, Plan
 from vnait.comparison.runs import Callback
+from vnait.comparison.trainings import fit_model, run_plan, saved_training
 from vnait.data import Table, read, summary, warn_of_repeats
-from vnait.data.coverage import log_coverage
 from vnait.data.tasks import CLASSIFICATION, REGRESSION, TAGGING
-from vnait.data.vocabulary import Vocabulary
-from vnait.positions.methods import BASE_POSITIONS, METHODS, Recipe
+from vnait.positions.methods import BASE_POSITIONS
 from vnait.results import card, record
 from vnait.results.about import About, call
 from vnait.results.advice import advice
 from vnait.results.record import Record
-from vnait.results.results import ALL, Results, Shots, by_size
+from vnait.results.results import ALL, Results, Shots
 from vnait.shared.errors import InputError
 from vnait.shared.files import atomic_file, home, locked
 from vnait.shared.processes import one_thread
-from vnait.shared.quiet import logger_at
-from vnait.train import fitting as train
-from vnait.train.base import Base
-from vnait.train.baselines import FROZEN, fit_baseline, pooled
-from vnait.train.linear import LinearClassifier
-from vnait.train.models import new_model
-from vnait.train.predict import Fitted, load
+from vnait.train.predict import load
 from vnait.train.run import PREFIX, Run
 from vnait.train.saved import check_replaceable
 from vnait.train.tasks import target_of
@@ -57,10 +48,10 @@ class Comparison:
 
     @cached_property
     def results(self) -> Results:
-        """The records of this plan's cells, with tables and sentences."""
+        """The records of this plan's trainings, with tables and sentences."""
         by_key = {record.key: record for record in self.records}
         return Results(
-            records=[by_key[self.plan.key(cell)] for cell in self.plan.cells()],
+            records=[by_key[self.plan.key(training)] for training in self.plan.trainings()],
             methods=(*self.plan.baselines, *self.plan.methods),
             shots=self.plan.shots,
             reference=self.reference,
@@ -163,12 +154,12 @@ def compare(
                 "base:vnait" attaches vnait to it
     run, steps  the settings of every training but `methods` and `seeds`, or only its steps
     reference   the method that the others are paired with; None: "vnait" if it is compared, else the first
-    jobs        parallel cells, `Run.threads` cores each; None: all cores. The results do not depend on it
+    jobs        parallel runs, `Run.threads` cores each; None: all cores. The results do not depend on it
     backend     where they run: "local", "ray" (the cluster of RAY_ADDRESS) or "slurm"
-    callback    called before the first cell and after each: cells done, cells in all, the `Record` or None
+    callback    called before the first run and after each: runs done, runs in all, the `Record` or None
     command     the command line, for the report; None: this call
 
-    Records are kept in `out`/records.jsonl, and finished cells are not run again. `vnait report` also reads
+    Records are kept in `out`/records.jsonl, and finished ones are not run again. `vnait report` also reads
     `out`/about.json. InputError if another process compares into the same folder.
     """
     command = command or call(compare, locals())  # first, while the locals are the arguments
@@ -283,109 +274,16 @@ def _warn_of_cuts(plan: Plan, longest: int) -> None:
         logger.warning(cut, plan.table.name, plan.run.max_length, longest)
 
 
-def run_plan(
-    plan: Plan,
-    path: str | Path,
-    *,
-    jobs: int | None = 1,
-    backend: str = "local",
-    callback: Callback = lambda done, total, record: None,
-    keep: Path | None = None,
-) -> list[Record]:
-    """The records of all cells of a plan; cells with a record in `path` are not run again.
-
-    keep   a folder for the models of the first seed and the most labels; None: no model is saved
-    """
-    cells = {plan.key(cell): cell for cell in plan.cells()}
-    workers: dict[str, Any] = {"jobs": jobs, "cores": plan.run.threads, "backend": backend}
-    return runs.run_all(
-        path, cells, lambda left: _calls(plan, left, workers, keep), **workers, callback=callback
-    )
-
-
-def _calls(plan: Plan, cells: list[Cell], workers: dict[str, Any], keep: Path | None) -> Iterator[Any]:
-    """A call per cell; the vocabularies, which cells share, are learned first, also by workers."""
-    from joblib import delayed
-
-    keys = list(dict.fromkeys(map(plan.vocabulary_key, cells)))
-    learning = (delayed(_vocabulary)(plan, key) for key in keys)
-    words = dict(in_workers(learning, **workers, later=len(cells)))
-    for method in set(plan.methods) & set(METHODS):
-        # A method that can't have vectors of this width raises before anything trains.
-        run = replace(plan.run, method=method)
-        new_model(words[keys[0]], run, ["a", "b"], [1], plan.table.task)
-    log_coverage(words[keys[0]].covers(plan.split(cells[0].seed)[1].texts))
-    for cell in cells:
-        yield delayed(run_cell)(
-            plan,
-            cell,
-            words[plan.vocabulary_key(cell)],
-            METHODS.get(cell.method.removeprefix(PREFIX)),
-            keep,
-        )
-
-
-def _vocabulary(plan: Plan, key: tuple[int, Shots]) -> tuple[tuple[int, Shots], Vocabulary]:
-    with one_thread(), logger_at("vnait", logging.ERROR):  # each cell would warn of the texts
-        return key, plan.vocabulary(*key)
-
-
-def run_cell(
-    plan: Plan, cell: Cell, words: Vocabulary, recipe: Recipe | None = None, keep: Path | None = None
-) -> Record:
-    """Train and test one cell on its own threads, so that the result does not depend on other cells.
-
-    recipe   of the method, since a worker process does not know a method that the user defined
-    """
-    if recipe is not None:
-        METHODS[cell.method.removeprefix(PREFIX)] = recipe
-    with one_thread(), logger_at("vnait", logging.ERROR):  # each cell would warn of the texts
-        fitted = _fitted(plan, cell, words)
-        if keep is not None and cell == _saved_cell(plan, cell.method):
-            fitted.save(keep / plan.key(cell))
-    assert fitted.record is not None
-    return fitted.record
-
-
-def _fitted(plan: Plan, cell: Cell, words: Vocabulary) -> Fitted | LinearClassifier:
-    table, test = plan.rows(cell.shots, cell.seed)
-    fitted: Fitted | LinearClassifier
-    if cell.method in plan.baselines:
-        frozen = cell.method == FROZEN and plan.base is not None
-        fitted = fit_baseline(
-            cell.method,
-            table,
-            test,
-            pooled(str(plan.base)) if frozen else words,
-            tokenization=plan.tokenization,
-            seed=cell.seed,
-            validation=plan.run.held_out(len(table)) if plan.chooses else 0,
-            class_weight=plan.run.class_weight,
-            more=plan.split(cell.seed)[0].texts if plan.counts_rest(cell) else None,
-        )
-    else:
-        run = plan.run_of(cell)
-        fitted = train.fit(run, table, words if run.base is None else Base.load(run.base), test=test)
-    assert fitted.record is not None
-    data = {**fitted.record.data, "shots": cell.shots, "unlabelled_rows": plan.unlabelled_rows(cell)}
-    return replace(fitted, record=replace(fitted.record, key=plan.key(cell), method=cell.method, data=data))
-
-
-def _saved_cell(plan: Plan, method: str) -> Cell:
-    """The cell whose model is saved if the method is best: of the first seed and the most labels."""
-    return Cell(method=method, shots=by_size(plan.shots)[-1], seed=plan.seeds[0])
-
-
 def _save_best(plan: Plan, method: str, models: Path, folder: Path) -> None:
     """Save the method's model in `folder`: as compared, or trained again if an earlier run deleted it."""
-    cell = _saved_cell(plan, method)
-    key, note = plan.key(cell), folder / "record.json"
+    training = saved_training(plan, method)
+    key, note = plan.key(training), folder / "record.json"
     if not (note.is_file() and [saved.key for saved in record.read(note)] == [key]):
         if (models / key).is_dir():
             fitted = load(models / key)
         else:
             with one_thread():
-                fitted = _fitted(plan, cell, plan.vocabulary(*plan.vocabulary_key(cell)))
+                fitted = fit_model(plan, training, plan.vocabulary(*plan.vocabulary_key(training)))
         fitted.save(folder)
     shutil.rmtree(models, ignore_errors=True)
 

@@ -1,4 +1,4 @@
-"""Where cells run: in processes here, on a Ray cluster, or as jobs of Slurm."""
+"""Where runs are computed: in processes here, on a Ray cluster, or as jobs of Slurm."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ logger = logging.getLogger("vnait")
 Call = tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]  # of joblib's `delayed`
 Calls = Mapping[int, Call]
 Results = Generator[tuple[int, Any], None, None]
-ROUNDS = 3  # tries after which no cell was done and workers died
+ROUNDS = 3  # tries after which no run was done and workers died
 SLURM = Path("runs/slurm")  # the files of jobs, which the nodes must see
 QUEUED = 100  # jobs of Slurm at a time, unless --jobs has a number: each has a copy of its data in SLURM
 DAY = 24 * 60  # minutes that a job may take, unless SBATCH_TIMELIMIT has a number
@@ -52,7 +52,7 @@ def in_workers(
     backend   a name in `ENGINES`
     later     how many calls will follow, for which there are workers from the beginning
 
-    An InputError of a call is raised here. InputError if no more cells come to an end since workers die.
+    An InputError of a call is raised here. InputError if no more runs come to an end since workers die.
     """
     if backend not in ENGINES:
         raise InputError(f"backend {backend!r} is not known; give one of {', '.join(ENGINES)}.")
@@ -75,11 +75,11 @@ def _rounds(left: dict[int, Call], engine: Callable[[Calls], Results]) -> Iterat
         fruitless = fruitless + 1 if len(left) == before else 0
         if fruitless == ROUNDS:
             raise InputError(
-                f"workers died {ROUNDS} times before a cell was done, as they do without enough memory. Give "
+                f"workers died {ROUNDS} times before a run was done, as they do without enough memory. Give "
                 "the same command again, with fewer --jobs or more memory; what is done is recorded."
             )
         if left:
-            logger.warning("workers died; %d cells run again", len(left))
+            logger.warning("workers died; %d runs start again", len(left))
 
 
 def _call(
@@ -147,7 +147,7 @@ _workers = _Workers()
 
 
 def _local(calls: Calls, jobs: int | None, cores: int) -> Results:
-    """In processes here. A dead worker ends them all, so that the cells of the others are lost too."""
+    """In processes here. A dead worker ends them all, so that the runs of the others are lost too."""
     from joblib.externals.loky.process_executor import BrokenProcessPool
 
     if jobs == 1 or len(calls) == 1:

@@ -34,7 +34,7 @@ REST, NONE = "rest", "none"  # values of `Plan.unlabelled`
 
 
 @dataclass(frozen=True, kw_only=True)
-class Cell:
+class Training:
     """One training of a comparison."""
 
     method: str
@@ -133,26 +133,27 @@ class Plan:
             seed=seed,
         )
 
-    def vocabulary_key(self, cell: Cell) -> tuple[int, Shots]:
-        """The arguments of a cell's `vocabulary`, which many cells share."""
-        if self.reads_rest(cell):
-            return (cell.seed if self.test is None else 0), ALL
-        return cell.seed, cell.shots
+    def vocabulary_key(self, training: Training) -> tuple[int, Shots]:
+        """The arguments of a training's `vocabulary`, which many trainings share."""
+        if self.reads_rest(training):
+            return (training.seed if self.test is None else 0), ALL
+        return training.seed, training.shots
 
-    def reads_rest(self, cell: Cell) -> bool:
+    def reads_rest(self, training: Training) -> bool:
         """Whether words are learned from all training texts of the split."""
-        return self.unlabelled == REST or cell.shots == ALL
+        return self.unlabelled == REST or training.shots == ALL
 
-    def counts_rest(self, cell: Cell) -> bool:
+    def counts_rest(self, training: Training) -> bool:
         """Whether a simple model counts terms in texts without labels."""
-        return cell.method in READS_MORE and cell.shots != ALL and self.unlabelled == REST
+        return training.method in READS_MORE and training.shots != ALL and self.unlabelled == REST
 
-    def unlabelled_rows(self, cell: Cell) -> int:
-        """How many texts without labels a cell reads."""
-        reads = cell.method in (*READS_VECTORS, *READS_MORE, *METHODS)  # not a base, which has its own words
+    def unlabelled_rows(self, training: Training) -> int:
+        """How many texts without labels a training reads."""
+        # Not a base, which has its own words.
+        reads = training.method in (*READS_VECTORS, *READS_MORE, *METHODS)
         if self.unlabelled == NONE or not reads:
             return 0
-        return len(self.split(cell.seed)[0]) - len(self.rows(cell.shots, cell.seed)[0])
+        return len(self.split(training.seed)[0]) - len(self.rows(training.shots, training.seed)[0])
 
     def chance_level(self) -> float:
         """The score of an answer that does not depend on the text, mean over the splits: of the most frequent
@@ -174,29 +175,29 @@ class Plan:
         embeds = self.base is not None and self.table.task != TAGGING  # whole texts
         return (*baselines_of(self.table), *((FROZEN,) if embeds else ()))
 
-    def run_of(self, cell: Cell) -> Run:
-        """The settings of a cell."""
-        method = cell.method.removeprefix(PREFIX)
-        base = None if method == cell.method else self.base
-        return replace(self.run, method=method, seed=cell.seed, base=base)
+    def run_of(self, training: Training) -> Run:
+        """The settings of a training."""
+        method = training.method.removeprefix(PREFIX)
+        base = None if method == training.method else self.base
+        return replace(self.run, method=method, seed=training.seed, base=base)
 
-    def cells(self) -> list[Cell]:
+    def trainings(self) -> list[Training]:
         """Every training: first the simple models, whose scores take seconds, then the Transformers seed by
         seed, so that an unfinished run is a whole comparison on fewer seeds.
         """
         return [
-            Cell(method=method, shots=shots, seed=seed)
+            Training(method=method, shots=shots, seed=seed)
             for methods in (self.baselines, self.methods[::-1])
             for seed in self.seeds
             for shots in self.shots
             for method in methods
         ]
 
-    def _ends_with_all_rows(self, cell: Cell) -> bool:
-        """Whether a cell's training stops early and then learns from all rows, as it did not before."""
+    def _ends_with_all_rows(self, training: Training) -> bool:
+        """Whether a training stops early and then learns from all rows, as it did not before."""
         least = self.run.early_stopping
         may_stop = len(self.table) > least and bool(self.run.validation) and not self.run.holdout
-        return may_stop and len(self.rows(cell.shots, cell.seed)[0]) > least
+        return may_stop and len(self.rows(training.shots, training.seed)[0]) > least
 
     @cached_property
     def _fingerprint(self) -> str:
@@ -204,34 +205,35 @@ class Plan:
         assert self.base is not None
         return Base.load(self.base).fingerprint
 
-    def key(self, cell: Cell) -> str:
-        """The fingerprint of everything that decides a cell's result, including the formula of its method."""
+    def key(self, training: Training) -> str:
+        """The fingerprint of everything that decides a training's result, its method's formula included."""
         weighted = {} if self.run.class_weight is None else {"class_weight": self.run.class_weight}
         run: dict[str, Any] = {"simple": OF_BASELINES, **weighted}
-        if cell.method.startswith(PREFIX):
+        if training.method.startswith(PREFIX):
             run = {**weighted}
-            if cell.method != FROZEN:
-                run = self.run_of(cell).facts
+            if training.method != FROZEN:
+                run = self.run_of(training).facts
                 run["method"] = (
                     BASE_POSITIONS if run["method"] == BASE_POSITIONS else METHODS[run["method"]].formula
                 )
             run["base"] = self._fingerprint
             if are_pairs(self.table.texts):
                 run["pairs"] = "token types"
-        if cell.method in METHODS:
-            run = replace(self.run, seed=cell.seed).facts | {"method": METHODS[cell.method].formula}
+        if training.method in METHODS:
+            run = replace(self.run, seed=training.seed).facts | {"method": METHODS[training.method].formula}
             run["bag"] = [FORMULA, self.run.bag, SIF_FREQUENCY]
-            run["bag"] += choice_of(self.run_of(cell), self.table.task)
+            run["bag"] += choice_of(self.run_of(training), self.table.task)
             if self.table.task == MULTILABEL:
                 run["start"] = "prior"  # of the head's bias
         tests = self.test.fingerprint if self.test else self.held_out
         vectors = None if self.vectors is None else [*_stamp(self.vectors), self.vector_words]
-        if cell.method not in self.baselines and self._ends_with_all_rows(cell):
+        if training.method not in self.baselines and self._ends_with_all_rows(training):
             run["ends"] = "with all rows"
-        if self.counts_rest(cell):
+        if self.counts_rest(training):
             run["idf"] = "of the other training texts, too"
-        alone = [] if self.reads_rest(cell) else ["words of the labelled rows"]
-        return key_of(asdict(cell), run, self.table.fingerprint, tests, vectors, self.tokenization, *alone)
+        alone = [] if self.reads_rest(training) else ["words of the labelled rows"]
+        texts = self.table.fingerprint, tests, vectors, self.tokenization
+        return key_of(asdict(training), run, *texts, *alone)
 
 
 def _of_classes(learn: list[str], test: list[str]) -> float:

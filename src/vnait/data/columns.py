@@ -29,10 +29,11 @@ _YES, _NO = {"1", "1.0", "true", "yes", "y", "x"}, {"", "0", "0.0", "false", "no
 
 @dataclass(frozen=True)
 class Cells:
-    """The texts and labels of a source, None if no label is named; `number`: a row's number in the file."""
+    """Texts, and labels and groups if they are named; `number`: a row's number in the file."""
 
     texts: Texts
     labels: Texts | None
+    groups: Texts | None
     number: Callable[[int], int]
 
 
@@ -41,11 +42,13 @@ def text_and_label(
     text: str,
     label: str | None,
     *,
+    group: str | None = None,
     split: str = "train",
     sets: bool = False,
     **layout: Unpack[Layout],
 ) -> Cells:
-    """The cells of the text column, or the pairs of two, and those of the label column if one is named.
+    """The cells of the text column, or the pairs of two, and those of the columns of labels and of groups if
+    they are named.
 
     text   one column; a+b: two or more, joined by a space; a,b: a pair
     label  one column; a,b,c: columns that state for each label whether a text has it
@@ -59,13 +62,14 @@ def text_and_label(
             f"the column {again!r} is given as text and as label; a model would read its answer. Name "
             "another with --text or --label (text=, label= in Python)."
         )
-    form = Format.of([*names, *answers], layout)
+    form = Format.of([*names, *answers, *([] if group is None else [group])], layout)
     columns = columns_of(source, split, form)
     if [text, label] == BOTH and form.header is None:
         columns, text, label = _with_header(columns, source, split, form)
     texts = _texts_in(columns, text, source)
     labels = None if label is None else _labels_in(columns, label, source, sets)
-    return Cells(texts, labels, columns.number)
+    groups = None if group is None else _strings_in(columns, group, source)
+    return Cells(texts, labels, groups, columns.number)
 
 
 def all_columns(source: str, **layout: Unpack[Layout]) -> list[str]:

@@ -6,13 +6,38 @@ import logging
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 
+from vnait.data.labels import check_labels
 from vnait.data.missing import Number, row_numbers
+from vnait.data.tasks import CLASSIFICATION, REGRESSION
 from vnait.data.text import normalized
 from vnait.shared.errors import InputError, plural
 
 logger = logging.getLogger("vnait")
 
 SHOWN = 3
+
+
+def settled(
+    source: str,
+    column: str,
+    texts: Sequence[str],
+    labels: Sequence[str],
+    rows: list[int],
+    number: Number,
+    *,
+    task: str,
+    drop: bool,
+    least: int,
+    of_tests: bool,
+) -> list[int]:
+    """The rows whose labels can be learned: of those texts that have another label, too, dropped on demand,
+    and of classes with at least so many rows. InputError for labels that are not of the task.
+    """
+    if task != REGRESSION:
+        rows = contradicting(source, texts, labels, rows, number, drop=drop)
+    written = [labels[row] for row in rows]
+    check_labels(written, source, column, task, lambda at: number(rows[at]), repeated=not of_tests)
+    return of_large_classes(source, labels, rows, least) if task == CLASSIFICATION and not of_tests else rows
 
 
 def contradicting(

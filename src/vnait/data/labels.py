@@ -77,6 +77,16 @@ def _group(labels: Mapping[str, int]) -> str:
     return ", ".join(f"{shown(label)} ({count})" for label, count in labels.items())
 
 
+def cleaned(
+    labels: Sequence[str], source: str, task: str, *, decimal: str, merge: bool, known: Iterable[str]
+) -> Sequence[str]:
+    """Labels without fastText's mark; numbers with a point; to `merge` them, one of those that look alike."""
+    labels = unmarked(labels)
+    if task == REGRESSION:
+        return with_points(labels, decimal)
+    return merged(labels, source, sets=task == MULTILABEL, known=known) if merge else labels
+
+
 def merged(labels: Sequence[str], source: str, *, sets: bool, known: Iterable[str] = ()) -> list[str]:
     """The labels, of those that look alike the most frequent one, or the one that is known from training.
 

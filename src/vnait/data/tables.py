@@ -8,7 +8,7 @@ import os
 import shutil
 import sys
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import chain
@@ -16,15 +16,15 @@ from pathlib import Path
 from typing import BinaryIO, Unpack
 
 from vnait.data import rows
-from vnait.data.columns import Texts, column, text_and_label
+from vnait.data.columns import Texts, text_and_label
 from vnait.data.decoding import TextFile
-from vnait.data.doubtful import contradicting, of_large_classes
-from vnait.data.labels import check_labels, labels_in, merged, unmarked, with_points
+from vnait.data.doubtful import settled
+from vnait.data.labels import cleaned, labels_in
 from vnait.data.layout import Layout
 from vnait.data.missing import check_texts, complete_rows
 from vnait.data.sentences import split_words
 from vnait.data.tagged import tagged
-from vnait.data.tasks import CLASSIFICATION, MULTILABEL, NUMBER, REGRESSION, TAGGING, TASKS
+from vnait.data.tasks import CLASSIFICATION, MULTILABEL, NUMBER, TAGGING, TASKS
 from vnait.shared.errors import InputError, whole
 from vnait.shared.files import home
 
@@ -166,39 +166,39 @@ def read(
         sentences = tagged(source, text=text, label=label, **_of_words(layout))
         return Table(*sentences, name=name, dropped=0, task=task)
     sets = task == MULTILABEL
-    cells = text_and_label(source, text, label, split=split, sets=sets, **layout)
+    cells = text_and_label(source, text, label, group=group, split=split, sets=sets, **layout)
     texts = list(cells.texts())
     if label is None or cells.labels is None:
         check_texts(source, texts, cells.number)
         return Table(texts, None, name=name, dropped=0)
-    labels: Sequence[str] = unmarked(list(map(sys.intern, cells.labels())))  # one string per label
-    if task == REGRESSION:
-        labels = with_points(labels, layout.get("decimal", "."))
-    if merge_labels and task != REGRESSION:
-        labels = merged(labels, source, sets=sets, known=known)
+    labels: Sequence[str] = list(map(sys.intern, cells.labels()))  # one string per label
+    groups = None if cells.groups is None else [sys.intern(cell.strip()) for cell in cells.groups()]
+    decimal = layout.get("decimal", ".")
+    labels = cleaned(labels, source, task, decimal=decimal, merge=merge_labels, known=known)
     rows = complete_rows(source, texts, labels, cells.number, sets=sets, of_tests=of_tests)
-    if task != REGRESSION:
-        rows = contradicting(source, texts, labels, rows, cells.number, drop=drop_contradicting)
-    written = [labels[row] for row in rows]
-    check_labels(written, source, label, task, lambda at: cells.number(rows[at]), repeated=not of_tests)
-    if task == CLASSIFICATION and not of_tests:
-        rows = of_large_classes(source, labels, rows, min_class)
+    rows = settled(
+        source,
+        label,
+        texts,
+        labels,
+        rows,
+        cells.number,
+        task=task,
+        drop=drop_contradicting,
+        least=min_class,
+        of_tests=of_tests,
+    )
+    if groups is not None and not all(groups[row] for row in rows):
+        raise _no_group(source, group, cells.number(next(row for row in rows if not groups[row])))
     dropped = len(texts) - len(rows)
-    groups = None if group is None else _groups(source, group, rows, cells.number, split, layout)
     return Table(texts, list(labels), name=name, dropped=dropped, task=task, groups=groups).select(rows)
 
 
-def _groups(
-    source: str, name: str, rows: Sequence[int], number: Callable[[int], int], split: str, layout: Layout
-) -> list[str]:
-    """The groups of all rows; InputError if one of `rows` has none."""
-    groups = [sys.intern(cell.strip()) for cell in column(source, name, split, **layout)()]
-    if (empty := next((row for row in rows if not groups[row]), None)) is not None:
-        raise InputError(
-            f"{source}, row {number(empty)}: the column {name!r} is empty, and every row needs its group; "
-            "fill it in, or remove the row."
-        )
-    return groups
+def _no_group(source: str, column: str | None, number: int) -> InputError:
+    return InputError(
+        f"{source}, row {number}: the column {column!r} is empty, and every row needs its group; fill it in, "
+        "or remove the row."
+    )
 
 
 def _of_words(layout: Layout) -> dict[str, str | None]:

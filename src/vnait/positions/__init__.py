@@ -20,6 +20,7 @@ __getattr__, __dir__, __all__ = lazy_loader.attach(
         "conformance_suite": ["conformance"],
         "injection": ["Injection", "LogLength", "PairBias", "ScoreMod"],
         "method": ["Method"],
-        "methods": ["METHODS", "Recipe", "Size"],
+        "methods": ["METHODS"],
+        "recipe": ["Recipe", "Size"],
     },
 )

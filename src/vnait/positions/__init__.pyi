@@ -9,5 +9,5 @@ from .injection import ScoreMod as ScoreMod
 from .inputs import *
 from .method import Method as Method
 from .methods import METHODS as METHODS
-from .methods import Recipe as Recipe
-from .methods import Size as Size
+from .recipe import Recipe as Recipe
+from .recipe import Size as Size

@@ -16,7 +16,8 @@ from vnait.positions.encodings.spatial import Spatial
 from vnait.positions.encodings.tables import Table
 from vnait.positions.inputs.fusion import Fusion, LiteralFusion
 from vnait.positions.method import Method, described
-from vnait.positions.methods import METHODS, Size
+from vnait.positions.methods import METHODS
+from vnait.positions.recipe import Size
 from vnait.shared.errors import InputError, did_you_mean
 
 DIM, MAX_LENGTH = 768, 512  # of `rows`

@@ -6,15 +6,14 @@ No part is imported before a method is built, so that names and formulas are rea
 from __future__ import annotations
 
 import logging
-import math
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Any
 
 from vnait.positions import coordinates as c
 from vnait.positions import encodings as e
 from vnait.positions import inputs as i
+from vnait.positions.recipe import Recipe, Size
 from vnait.shared.errors import did_you_mean, first_line
 
 if TYPE_CHECKING:
@@ -25,38 +24,6 @@ if TYPE_CHECKING:
 logger = logging.getLogger("vnait")
 
 BASE_POSITIONS = "own"  # in place of a name in METHODS: the positions that a pretrained model has already
-
-
-@dataclass(frozen=True, kw_only=True)
-class Size:
-    """The sizes of the model that a method is built for."""
-
-    dim: int
-    num_heads: int = 4
-    max_length: int = 512
-    mean_length: float = 24.0
-    shape: tuple[int, ...] = (-1, 16)
-    periods: tuple[float, ...] = (8.0, 64.0)
-
-    @property
-    def width(self) -> int:
-        """The width of a head."""
-        return self.dim // self.num_heads
-
-    @property
-    def table(self) -> tuple[int, ...]:
-        """The grid's sizes; for -1, with enough rows for the longest text."""
-        rows, *others = self.shape
-        return (rows if rows > 0 else -(-self.max_length // math.prod(others)), *others)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Recipe:
-    """An entry of `METHODS`: a method's constructor, its formula and its source."""
-
-    make: Callable[[Size], Method]
-    formula: str
-    source: str
 
 
 def _method(**parts: Any) -> Method:

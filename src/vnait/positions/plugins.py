@@ -45,7 +45,8 @@ def load_file(path: str | Path) -> list[str]:
     """Run a Python file and add the `Recipe`s of its METHODS to `vnait.METHODS`; their names."""
     import cloudpickle
 
-    from vnait.positions.methods import METHODS, Recipe
+    from vnait.positions.methods import METHODS
+    from vnait.positions.recipe import Recipe
 
     path = Path(path)
     name = f"plugin_{path.stem}"

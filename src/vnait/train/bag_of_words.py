@@ -24,7 +24,7 @@ STRENGTH = 10.0
 ALPHAS = (0.1, 1.0, 10.0)  # of ridge regression, for rows of unit length
 FOLDS = KFold(5, shuffle=True, random_state=0)
 SIF_FREQUENCY = 0.01  # the frequency of a word with weight 1/2: `sif_weights`
-# Part of a comparison's keys: a change runs all cells again.
+# Part of a comparison's keys: a change repeats all trainings.
 FORMULA = "L2 logistic regression of unit bags and their vectors, C = 10; share 1 - (1 - w)(1 - u)^2"
 
 Bags = Any  # a sparse array of scikit-learn's kind (texts, V); scipy has no types

@@ -323,12 +323,16 @@ def fit_baseline(
         run={"tokenization": tokenization, **weighted},
         data={**facts, **target_of(table).facts},
         metrics=metrics,
-        # scikit-learn learns only the difference of two classes.
-        parameters=(1 if len(model.classes) == 2 and model.task != MULTILABEL else len(model.classes))
-        * (model.inputs + 1),
+        parameters=_parameters(model),
         seconds=seconds,
     )
     return replace(model, record=record)
+
+
+def _parameters(model: LinearClassifier) -> int:
+    """How many numbers are learned; of two classes scikit-learn learns only the difference."""
+    outputs = 1 if len(model.classes) == 2 and model.task != MULTILABEL else len(model.classes)
+    return outputs * (model.inputs + 1)
 
 
 def _held_out(name: str, rows: Rows, share: float, seed: int) -> tuple[int, dict[str, float]]:

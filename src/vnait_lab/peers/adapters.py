@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from vnait.positions.attention import Attention
 from vnait.positions.conformance_suite.subjects import Observation, Probe
-from vnait.positions.methods import Size
+from vnait.positions.recipe import Size
 from vnait_lab.peers import formulas
 
 LAST = 48  # tokens at the end of a long text whose bias is observed

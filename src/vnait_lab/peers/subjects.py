@@ -9,7 +9,7 @@ from importlib.util import find_spec
 from typing import Any
 
 from vnait.positions.conformance_suite.subjects import Expected, Probe, Rows, Subject
-from vnait.positions.methods import Size
+from vnait.positions.recipe import Size
 from vnait.shared.errors import InputError
 from vnait_lab.peers import formulas
 from vnait_lab.peers.adapters import (

@@ -15,13 +15,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from vnait.comparison.compare import run_plan
 from vnait.comparison.plan import Plan
 from vnait.comparison.runs import run_all
+from vnait.comparison.trainings import run_plan
 from vnait.data import Table
 from vnait.data.tables import labels_of
 from vnait.positions.method import Method
-from vnait.positions.methods import METHODS, Recipe, Size
+from vnait.positions.methods import METHODS
+from vnait.positions.recipe import Recipe, Size
 from vnait.results.record import Record
 from vnait.shared.processes import one_thread
 from vnait.train.predict import Fitted

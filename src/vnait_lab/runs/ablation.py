@@ -25,7 +25,8 @@ from vnait.positions.encodings import Anchors, Centre, Fourier, Scalar, Spatial,
 from vnait.positions.injection import LogLength
 from vnait.positions.inputs import Add, Condensed, Fusion, Local, Nearest, Neighbours
 from vnait.positions.method import Method
-from vnait.positions.methods import METHODS, Size
+from vnait.positions.methods import METHODS
+from vnait.positions.recipe import Size
 from vnait_lab.records import path_of
 from vnait_lab.runs import data_folder, names, parser, register, run_plans, run_suite
 from vnait_lab.runs.held_out import HELD_OUT, SEEN

@@ -25,7 +25,8 @@ from vnait.positions.coordinates import Span
 from vnait.positions.encodings import Spatial
 from vnait.positions.inputs import cosine
 from vnait.positions.method import Method
-from vnait.positions.methods import METHODS, Size
+from vnait.positions.methods import METHODS
+from vnait.positions.recipe import Size
 from vnait.results.record import Record
 from vnait.shared.statistics import Interval, interval
 from vnait.train.run import Run

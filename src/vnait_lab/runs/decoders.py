@@ -11,7 +11,8 @@ from functools import partial
 
 from vnait.positions.inputs import Neighbours
 from vnait.positions.method import Method
-from vnait.positions.methods import METHODS, Recipe, Size
+from vnait.positions.methods import METHODS
+from vnait.positions.recipe import Recipe, Size
 from vnait_lab.records import path_of
 from vnait_lab.runs import data_folder, parser, run_suite
 from vnait_lab.suites import language

@@ -26,7 +26,8 @@ from vnait.positions.encodings import NoPosition
 from vnait.positions.injection import LogLength
 from vnait.positions.inputs import Condensed, Local, Nearest, Neighbours
 from vnait.positions.method import Method
-from vnait.positions.methods import METHODS, Recipe, Size
+from vnait.positions.methods import METHODS
+from vnait.positions.recipe import Recipe, Size
 from vnait_lab.records import path_of
 from vnait_lab.runs import parser, run_suite
 from vnait_lab.suites import algorithmic, elastic, length

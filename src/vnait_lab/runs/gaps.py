@@ -21,7 +21,7 @@ from vnait.positions.encodings import Anchors, Centre, Fourier, Scalar, Spatial
 from vnait.positions.injection import LogLength
 from vnait.positions.inputs import Fusion, Local, Nearest, Neighbours, smoothness
 from vnait.positions.method import Method
-from vnait.positions.methods import Size
+from vnait.positions.recipe import Size
 from vnait_lab.records import path_of
 from vnait_lab.runs import parser, register, run_suite
 from vnait_lab.suites import elastic

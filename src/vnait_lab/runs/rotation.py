@@ -34,7 +34,7 @@ from vnait.positions.encodings import (
 from vnait.positions.injection import LogLength
 from vnait.positions.inputs import Add, Fusion, Local, Nearest, Neighbours
 from vnait.positions.method import Method
-from vnait.positions.methods import Size
+from vnait.positions.recipe import Size
 from vnait_lab.records import path_of
 from vnait_lab.runs import parser, register, show_progress
 from vnait_lab.runs.held_out import which_part

@@ -1,7 +1,7 @@
 """The short studies, and how `vnait study` finds and runs them.
 
 Each file is one study of claims of the source documents or of the field: its docstring explains the subject,
-and `STUDY` has its arms, its rules and its figure. `parts` has what several of them share. The four long
+and `STUDY` has its variants, its rules and its figure. `parts` has what several of them share. The four long
 studies (length, algorithmic, decoding, few-labels), which compare all methods and take hours, are in
 `vnait_lab.suites`.
 """
@@ -18,10 +18,10 @@ import matplotlib
 
 from vnait.shared.errors import InputError, did_you_mean
 from vnait.shared.files import atomic_file
-from vnait_lab import study
+from vnait_lab import running
 from vnait_lab.runners import SUITES
 from vnait_lab.studies.figures import STYLE
-from vnait_lab.study import Findings, Study
+from vnait_lab.study import Findings, Study, missing
 
 logger = logging.getLogger("vnait")
 
@@ -111,7 +111,7 @@ def run(
     """
     chosen = [load(name) for name in (NAMES if "all" in names else dict.fromkeys(names))]
     _check_needs(chosen, recorded := out / "records.jsonl")
-    findings = study.run(
+    findings = running.run(
         chosen,
         quick=quick,
         path=recorded,
@@ -122,12 +122,12 @@ def run(
         ),
     )
     figures = {drawn.name: draw(drawn, findings[drawn.name], out / "figures") for drawn in chosen}
-    return [{**row, "figure": str(figures[row["study"]] or "")} for row in study.rows(chosen, findings)]
+    return [{**row, "figure": str(figures[row["study"]] or "")} for row in running.rows(chosen, findings)]
 
 
 def draw(drawn: Study, findings: Findings, folder: Path) -> Path | None:
-    """Draw the study's figure from its findings; None if an arm did not run."""
-    if any(arm not in findings for arm in drawn.variants):
+    """Draw the study's figure from its findings; None if a variant did not run."""
+    if any(variant not in findings for variant in drawn.variants):
         return None
     path = folder / f"{drawn.name}.png"
     with atomic_file(path) as draft, matplotlib.rc_context(STYLE):
@@ -136,14 +136,14 @@ def draw(drawn: Study, findings: Findings, folder: Path) -> Path | None:
 
 
 def _check_needs(chosen: Sequence[Study], recorded: Path) -> None:
-    """Warn of arms that can't run. InputError if none can, and none is recorded."""
+    """Warn of variants that can't run. InputError if none can, and none is recorded."""
     sentences, runs = [], recorded.is_file()
     for checked in chosen:
-        lacks = {arm: study.missing(checked.needs.get(arm)) for arm in checked.variants}
+        lacks = {variant: missing(checked.needs.get(variant)) for variant in checked.variants}
         runs |= None in lacks.values()
         for reason in dict.fromkeys(filter(None, lacks.values())):
-            arms = [arm for arm in lacks if lacks[arm] == reason]
-            some = "" if len(arms) == len(lacks) else f": {'; '.join(arms)}"
+            variants = [variant for variant in lacks if lacks[variant] == reason]
+            some = "" if len(variants) == len(lacks) else f": {'; '.join(variants)}"
             sentences.append(f"{checked.name}{some} cannot run: {reason}")
     if not runs:
         raise InputError("; ".join(sentences) + ".")

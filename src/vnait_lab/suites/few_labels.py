@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from vnait import data as texts
-from vnait.comparison.compare import run_plan
 from vnait.comparison.plan import Plan
+from vnait.comparison.trainings import run_plan
 from vnait.data.tables import labels_of
 from vnait.results.record import Record
 from vnait.results.results import interval_of

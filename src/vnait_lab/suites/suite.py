@@ -15,7 +15,8 @@ from torch.nn.utils.rnn import pad_sequence
 from vnait.comparison.runs import Callback, run_all
 from vnait.model import VnaitConfig, seed_weights
 from vnait.positions.building import parameters
-from vnait.positions.methods import METHODS, Recipe
+from vnait.positions.methods import METHODS
+from vnait.positions.recipe import Recipe
 from vnait.results.record import Record
 from vnait.shared.errors import InputError, OutOfRange, did_you_mean
 from vnait.shared.keys import key_of

@@ -12,17 +12,8 @@ import numpy as np
 from jaxtyping import Float32
 
 from vnait.data.text import normalized
-from vnait.data.vectors.streams import (
-    FASTTEXT,
-    FASTTEXT_MAGIC,
-    NATIVE,
-    Layout,
-    collect,
-    records,
-    rows,
-    selected,
-    sniff,
-)
+from vnait.data.vectors.sniffing import FASTTEXT, FASTTEXT_MAGIC, NATIVE, Layout, sniff
+from vnait.data.vectors.streams import collect, records, rows, selected
 from vnait.data.vectors.table import Vectors, none_known
 from vnait.shared.errors import InputError
 from vnait.shared.quiet import logger_at

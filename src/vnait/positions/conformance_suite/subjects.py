@@ -19,8 +19,9 @@ from vnait.positions.coordinates.shared import located, takes_positions
 from vnait.positions.encodings import NoPosition, Sinusoid
 from vnait.positions.injection import Injection
 from vnait.positions.method import Method, described
-from vnait.positions.methods import METHODS, Size
+from vnait.positions.methods import METHODS
 from vnait.positions.plugins import call_plugins
+from vnait.positions.recipe import Size
 from vnait.shared.randomness import preserved_generators, seed_generators
 
 Rows = list[list[float]]

@@ -12,7 +12,8 @@ from vnait.positions.method import described
 from vnait.pretrained.attach.attached import attached_to
 from vnait.pretrained.attach.cross_attention import CROSS_ATTENTION
 from vnait.pretrained.layers import DifferentiableRotary, SilencedTable
-from vnait.pretrained.locate import Site, find_sites, is_causal, last_states, probe, shuffled, window_of
+from vnait.pretrained.locate import Site, find_sites, is_causal, last_states, probe, shuffled
+from vnait.pretrained.windows import window_of
 from vnait.shared.errors import InputError
 
 

@@ -64,14 +64,7 @@ def doctor(
             preserved_generators(),
         ):
             check_readable(subject)
-            outcomes: dict[str, Evidence | Exception | None] = {}
-            for number, tried in enumerate(chosen):
-                if callback is not None:
-                    callback(number, len(chosen), tried.code)
-                try:
-                    outcomes[tried.code] = tried.examine(subject)
-                except Exception as reason:  # a rule may raise anything, and the others go on
-                    outcomes[tried.code] = reason
+            outcomes = _outcomes(subject, chosen, callback)
     findings = [
         finding(RULES[code], outcome) for code, outcome in outcomes.items() if isinstance(outcome, Evidence)
     ]
@@ -89,6 +82,21 @@ def doctor(
             if isinstance(outcome, Exception) and not isinstance(outcome, NotTried)
         },
     )
+
+
+def _outcomes(
+    subject: Subject, rules: Sequence[Rule], callback: Callable[[int, int, str], None] | None
+) -> dict[str, Evidence | Exception | None]:
+    """By code, what each rule measures: evidence of a fault, None, or why it was not tried or failed."""
+    outcomes: dict[str, Evidence | Exception | None] = {}
+    for number, tried in enumerate(rules):
+        if callback is not None:
+            callback(number, len(rules), tried.code)
+        try:
+            outcomes[tried.code] = tried.examine(subject)
+        except Exception as reason:  # a rule may raise anything, and the others go on
+            outcomes[tried.code] = reason
+    return outcomes
 
 
 def _tuned(model: Any) -> Subject | None:

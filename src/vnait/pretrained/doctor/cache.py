@@ -10,7 +10,7 @@ from torch import Tensor
 from vnait.pretrained.doctor.rule import MOVING_ADVICE, Evidence, NotTried, Severity, require, rule
 from vnait.pretrained.doctor.subject import Subject
 from vnait.pretrained.doctor.trial import Measure, Trial, difference
-from vnait.pretrained.locate import reads_both_ways
+from vnait.pretrained.windows import reads_both_ways
 from vnait.shared.errors import plural
 
 STEPS = ((1, 1), (2, 1), (3, 2), (5, 1))  # tokens at first, tokens per step

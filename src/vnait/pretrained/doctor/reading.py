@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from vnait.pretrained.doctor.rule import Evidence, Severity, require, rule
 from vnait.pretrained.doctor.subject import MAX_TOKENS, Subject
-from vnait.pretrained.locate import reads_both_ways, window_of
+from vnait.pretrained.windows import reads_both_ways, window_of
 from vnait.shared.errors import plural
 
 FEW = 7  # tokens of a text in which a direction shows

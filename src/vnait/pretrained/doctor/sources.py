@@ -10,7 +10,8 @@ from vnait.pretrained.doctor.rule import Evidence, Severity, require, rule
 from vnait.pretrained.doctor.subject import Subject
 from vnait.pretrained.doctor.trial import Measure, Trial, difference
 from vnait.pretrained.layers import DifferentiableRotary, SilencedTable
-from vnait.pretrained.locate import ORDER, Site, order_within, window_of
+from vnait.pretrained.locate import Site
+from vnait.pretrained.windows import ORDER, order_within, window_of
 
 SMALLEST = f"{len(ORDER)} tokens"
 TABLE, ROTATION, BIAS = "a position table", "a rotation", "a bias of distances"

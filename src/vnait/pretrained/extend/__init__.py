@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, replace
 from itertools import product
 from pathlib import Path
@@ -12,19 +12,19 @@ import numpy as np
 
 from vnait.pretrained.extend.decoder import extend_decoder, is_language_model
 from vnait.pretrained.extend.embedder import Embedder, check_folder
-from vnait.pretrained.extend.finished import Finished
 from vnait.pretrained.extend.perplexity import Perplexities
 from vnait.pretrained.extend.report import Report
+from vnait.pretrained.extend.request import Callback, Request
 from vnait.pretrained.extend.tasks import GENERATED, MAX_TEXTS, Result, Task, check_tasks, from_documents
 from vnait.pretrained.extend.variants import DECODER_VARIANTS, MEAN, SUREST, UNSAVED, VARIANTS, variants_of
 from vnait.shared.errors import InputError, did_you_mean, first_line
-from vnait.shared.files import fingerprint, home
+from vnait.shared.files import fingerprint
 from vnait.shared.keys import key_of
 from vnait.shared.quiet import no_bars
 from vnait.shared.randomness import preserved_generators
 
 __all__ = ["DECODER_VARIANTS", "VARIANTS", "Perplexities", "Report", "extend"]
-TEXTS, TEXTS_OF_DECODERS = 20, 4  # per length, by default
+TEXTS = 20  # per length, by default
 SHORTEST = 256  # tokens of the shortest generated texts
 
 
@@ -43,7 +43,7 @@ def extend(
     results: str | Path | None = None,
     out: str | Path | None = None,
     save: str | None = None,
-    callback: Callable[[int, int, str], None] | None = None,
+    callback: Callback | None = None,
 ) -> Report | Perplexities:
     """Compare ways to read texts past a model's limit, untrained, with those that cost nothing.
 
@@ -69,38 +69,40 @@ def extend(
 
     Needs sentence-transformers: `pip install 'vnait[embedders]'`.
     """
-    if is_language_model(model):
-        if queries or labels:
-            raise InputError("a language model is compared on documents alone; leave queries and labels out.")
-        return extend_decoder(
-            model,
-            to=to,
-            limit=limit,
-            variants=variants,
-            tasks=tasks,
-            lengths=lengths,
-            texts=texts or TEXTS_OF_DECODERS,
-            documents=documents,
-            results=results,
-            out=out,
-            save=save,
-            callback=callback,
-        )
+    request = Request(
+        to=to,
+        limit=limit,
+        variants=variants,
+        tasks=tasks,
+        lengths=lengths,
+        texts=texts,
+        documents=documents,
+        queries=queries,
+        labels=labels,
+        results=results,
+        out=out,
+        save=save,
+        callback=callback,
+    )
+    run = extend_decoder if is_language_model(model) else _extend_embedder
+    return run(model, request)
+
+
+def _extend_embedder(model: Any, request: Request) -> Report:
+    out, save = request.out, request.save
     if out is not None:
         check_folder(out)
-    embedder, name = Embedder.load(model, limit, to)
-    chosen = _variants(variants, save, embedder)
+    embedder, name = Embedder.load(model, request.limit, request.to)
+    chosen = _variants(request.variants, save, embedder)
     with preserved_generators(), no_bars():
-        work = _generated(embedder, tasks, lengths, TEXTS if texts is None else texts)
-        work += _of_the_user(embedder, documents, queries, labels)
+        work = _generated(embedder, request) + _of_the_user(embedder, request)
         if not work:
             raise InputError("there is nothing to try; give a task, or documents of your own.")
-        finished = Finished(None if results is None else Path(home(results)))
-        measured, left_out = _measured(embedder, name, chosen, work, finished, callback)
+        measured, left_out = _measured(embedder, name, chosen, work, request)
         report = Report(
             model=name,
             limit=embedder.limit,
-            to=to,
+            to=request.to,
             results=measured,
             within={
                 variant: embedder.change_within(variant)
@@ -113,21 +115,15 @@ def extend(
 
 
 def _measured(
-    embedder: Embedder,
-    name: str,
-    variants: Sequence[str],
-    tasks: Sequence[Task],
-    finished: Finished,
-    callback: Callable[[int, int, str], None] | None,
+    embedder: Embedder, name: str, variants: Sequence[str], tasks: Sequence[Task], request: Request
 ) -> tuple[tuple[Result, ...], dict[str, str]]:
     """Every variant on every task, and those that fail with their reasons."""
-    facts = [fingerprint(name), embedder.limit, embedder.to]
+    facts, finished = [fingerprint(name), embedder.limit, embedder.to], request.finished
     results: list[Result] = []
     left_out: dict[str, str] = {}
     for place, (task, variant) in enumerate(product(tasks, variants)):
-        if callback is not None:
-            what = f"{task.name}, {max(task.lengths):,}, {variant}"
-            callback(place, len(tasks) * len(variants), what)
+        what = f"{task.name}, {max(task.lengths):,}, {variant}"
+        request.report_progress(place, len(tasks) * len(variants), what)
         key = key_of(*facts, asdict(task), variant)
         if variant in left_out:
             continue
@@ -173,9 +169,10 @@ def _variants(variants: Sequence[str], save: str | None, embedder: Embedder) -> 
     return tuple(name for name in VARIANTS if name in wanted)
 
 
-def _generated(embedder: Embedder, names: Sequence[str], lengths: Sequence[int], texts: int) -> list[Task]:
+def _generated(embedder: Embedder, request: Request) -> list[Task]:
     """Each generated task at each length."""
-    check_tasks(names)
+    check_tasks(request.tasks)
+    texts, lengths = TEXTS if request.texts is None else request.texts, request.lengths
     if not 2 <= texts <= MAX_TEXTS:
         raise InputError(f"texts={texts} is not possible; give 2 to {MAX_TEXTS} per length.")
     if not lengths:
@@ -184,13 +181,12 @@ def _generated(embedder: Embedder, names: Sequence[str], lengths: Sequence[int],
     if longest := next((length for length in lengths if length > embedder.to), None):
         raise InputError(f"a length of {longest} is more than to={embedder.to}; give to={longest}.")
     tokenizer = embedder.model.tokenizer
-    return [GENERATED[name](tokenizer, length, texts) for length in lengths for name in names]
+    return [GENERATED[name](tokenizer, length, texts) for length in lengths for name in request.tasks]
 
 
-def _of_the_user(
-    embedder: Embedder, documents: Sequence[str], queries: Sequence[str], labels: Sequence[str]
-) -> list[Task]:
+def _of_the_user(embedder: Embedder, request: Request) -> list[Task]:
     """The task of the user's documents, if there are any."""
+    documents, queries, labels = request.documents, request.queries, request.labels
     if bool(queries) == bool(labels) and (documents or queries):
         raise InputError("documents need a query each or a label each, and not both.")
     if not documents:

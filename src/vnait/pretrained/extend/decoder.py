@@ -18,12 +18,12 @@ from torch import Tensor
 from transformers import AutoModelForCausalLM
 
 from vnait.pretrained.attach.attaching import attach, detach
-from vnait.pretrained.extend.finished import Finished
 from vnait.pretrained.extend.hidden import Hidden, Ids, hidden
 from vnait.pretrained.extend.lengthening import lengthen, shorten, site_of, source_of
 from vnait.pretrained.extend.perplexity import Losses, Perplexities
+from vnait.pretrained.extend.request import Request
 from vnait.pretrained.extend.scoring import bm25, costs
-from vnait.pretrained.extend.tasks import GENERATED, Result, Task, check_tasks
+from vnait.pretrained.extend.tasks import Result, Task, check_tasks
 from vnait.pretrained.extend.variants import (
     CAUSAL,
     DECODER_VARIANTS,
@@ -34,7 +34,7 @@ from vnait.pretrained.extend.variants import (
 )
 from vnait.pretrained.loading import GGUF, from_pretrained, tokenizer_from
 from vnait.shared.errors import InputError, as_input_error, did_you_mean, first_line
-from vnait.shared.files import atomic_folder, check_replaceable, fingerprint, home
+from vnait.shared.files import atomic_folder, check_replaceable, fingerprint
 from vnait.shared.keys import key_of
 from vnait.shared.quiet import no_bars
 from vnait.shared.randomness import evaluating, preserved_generators
@@ -44,7 +44,7 @@ BLOCKS = 8  # of them, whose losses are nearly independent
 PERPLEXITY = "perplexity"
 WINDOWS = 8  # of the limit, among which `bm25` chooses
 HEADS = ("ForCausalLM", "LMHeadModel")  # ends of the names of transformers' language models
-Callback = Callable[[int, int, str], None]
+TEXTS = 4  # per length, by default
 
 
 def is_language_model(source: Any) -> bool:
@@ -169,39 +169,28 @@ class LanguageModel:
             self.tokenizer.save_pretrained(draft)
 
 
-def extend_decoder(
-    source: str | Path,
-    *,
-    to: int,
-    limit: int | None = None,
-    variants: Sequence[str] = (),
-    tasks: Sequence[str] = tuple(GENERATED),
-    lengths: Sequence[int] = (),
-    texts: int = 4,
-    documents: Sequence[str] = (),
-    results: str | Path | None = None,
-    out: str | Path | None = None,
-    save: str | None = None,
-    callback: Callback | None = None,
-) -> Perplexities:
-    """`vnait.extend` of a language model; arguments as there."""
-    check_tasks(tasks)
-    _check_names([*variants, *([save] if save else [])], save)
+def extend_decoder(source: str | Path, request: Request) -> Perplexities:
+    """`vnait.extend` of a language model."""
+    out, save, to = request.out, request.save, request.to
+    if request.queries or request.labels:
+        raise InputError("a language model is compared on documents alone; leave queries and labels out.")
+    check_tasks(request.tasks)
+    _check_names([*request.variants, *([save] if save else [])], save)
     if out is not None:
         check_replaceable(out, (), "an extended model")
     with preserved_generators(), no_bars():
-        language_model = LanguageModel.load(source, limit)
+        language_model = LanguageModel.load(source, request.limit)
         if to <= language_model.limit:
             raise InputError(
                 f"to={to} is not past the limit of {source}, {language_model.limit} tokens; give more."
             )
-        chosen = variants or language_model.variants
+        chosen = request.variants or language_model.variants
         wanted = {*chosen, *([save] if save else [])}
         names = [name for name in DECODER_VARIANTS if name in wanted]
-        read = _texts(language_model, documents, to, texts)
-        counts = _lengths(lengths, language_model, to)
-        finished = Finished(None if results is None else Path(home(results)))
-        report = Measuring(language_model, names, counts, finished, callback).report(read, tasks, texts)
+        count = request.texts or TEXTS
+        texts = _texts(language_model, request.documents, to, count)
+        lengths = _lengths(request.lengths, language_model, to)
+        report = Measuring(language_model, names, lengths, request).report(texts, count)
         return report if out is None else _saved(report, language_model, Path(out), save)
 
 
@@ -253,13 +242,12 @@ class Measuring:
     language_model: LanguageModel
     variants: Sequence[str]
     lengths: Sequence[int]
-    finished: Finished
-    callback: Callback | None
+    request: Request
     left_out: dict[str, str] = field(default_factory=dict)
 
-    def report(self, texts: Sequence[Ids], tasks: Sequence[str], count: int) -> Perplexities:
+    def report(self, texts: Sequence[Ids], count: int) -> Perplexities:
         """Of the perplexity of texts, and of generated tasks with this many texts per length."""
-        model = self.language_model
+        model, tasks = self.language_model, self.request.tasks
         made = {(name, length): self._made(name, length, count) for name in tasks for length in self.lengths}
         work = [
             (name, length, variant)
@@ -271,8 +259,7 @@ class Measuring:
         rows: list[Losses] = []
         results: list[Result] = []
         for number, (name, length, variant) in enumerate(work):
-            if self.callback is not None:
-                self.callback(number, len(work), f"{name}, {variant}, {length:,} tokens")
+            self.request.report_progress(number, len(work), f"{name}, {variant}, {length:,} tokens")
             if name == PERPLEXITY:
                 rows += self._losses(variant, [text[-length:] for text in texts])
             else:
@@ -316,15 +303,15 @@ class Measuring:
         key = key_of(fingerprint(model.name), model.limit, [text.tolist() for text in texts], variant)
         if variant in self.left_out:
             return None
-        if key not in self.finished.rows:
+        if key not in self.request.finished.rows:
             try:
                 values, seconds, memory = costs(measure)
             except (InputError, RuntimeError, MemoryError) as error:
                 self.left_out[variant] = first_line(error)
                 return None
             facts = {"values": values.tolist(), "seconds": seconds / len(texts), "memory": memory}
-            self.finished.add(key, variant=variant, length=len(texts[0]), **facts)
-        return self.finished.rows[key]
+            self.request.finished.add(key, variant=variant, length=len(texts[0]), **facts)
+        return self.request.finished.rows[key]
 
 
 def _saved(report: Perplexities, language_model: LanguageModel, out: Path, save: str | None) -> Perplexities:

@@ -19,7 +19,6 @@ from vnait.results.explanation.display import (
 from vnait.results.explanation.figure import figure
 from vnait.results.page.sections import Column, Image, Section, Table
 from vnait.shared.errors import extra
-from vnait.shared.files import atomic_file
 
 LABEL = "Tokens on the coordinate line, what they add, gaps, rho and attention"
 
@@ -32,12 +31,10 @@ def check_path(path: str | Path) -> Path:
 def save(explanation: Explanation, path: str | Path) -> None:
     """Write a .png, .svg, .pdf or .html file, whole or not at all. The page opens without a network."""
     path = check_path(path)
-    if path.suffix != ".html":
+    if path.suffix == ".html":
+        page.write(path, f"One text, explained by {explanation.method}", _sections(explanation))
+    else:
         drawing.save(figure(explanation), path)
-        return
-    text = page.html(f"One text, explained by {explanation.method}", _sections(explanation))
-    with atomic_file(path) as draft:
-        draft.write_text(text, encoding="utf-8")
 
 
 def head_view(explanation: Explanation) -> str:

@@ -17,7 +17,6 @@ from vnait.results.drawing import small_labels
 from vnait.results.explanation.display import drawable, probability_of
 from vnait.results.explanation.figure import BAR, LETTER, ROOM
 from vnait.results.page.sections import Column, Image, Section, Table
-from vnait.shared.files import atomic_file
 
 Facts = dict[str, Any]  # of `vnait.train.linear.LinearClassifier.explain`
 LABEL = "What each token adds to the logit"
@@ -45,12 +44,10 @@ def figure(facts: Facts) -> Figure:
 def save(facts: Facts, path: str | Path) -> None:
     """Write a .png, .svg, .pdf or .html file, whole or not at all. The page opens without a network."""
     path = Path(path)
-    if path.suffix != ".html":
+    if path.suffix == ".html":
+        page.write(path, f"One text, explained by {facts['method']}", _sections(facts))
+    else:
         drawing.save(figure(facts), path)
-        return
-    text = page.html(f"One text, explained by {facts['method']}", _sections(facts))
-    with atomic_file(path) as draft:
-        draft.write_text(text, encoding="utf-8")
 
 
 def png(facts: Facts) -> bytes:

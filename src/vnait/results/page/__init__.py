@@ -4,11 +4,19 @@ from base64 import b64encode
 from collections.abc import Sequence
 from hashlib import sha256
 from importlib.resources import files
+from pathlib import Path
 from typing import Any
 
 from vnait.results.page.sections import Section
 from vnait.shared.errors import extra
 from vnait.shared.escaping import safe
+from vnait.shared.files import atomic_file
+
+
+def write(path: Path, title: str, sections: Sequence[Section]) -> None:
+    """Write the page, whole or not at all."""
+    with atomic_file(path) as draft:
+        draft.write_text(html(title, sections), encoding="utf-8")
 
 
 def html(title: str, sections: Sequence[Section]) -> str:

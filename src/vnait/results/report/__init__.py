@@ -15,7 +15,7 @@ from vnait.results.record import Record, read
 from vnait.results.report import comparison
 from vnait.results.results import Results
 from vnait.shared.errors import InputError
-from vnait.shared.files import atomic_file, home
+from vnait.shared.files import home
 
 __all__ = ["write"]
 
@@ -38,8 +38,7 @@ def write(folder: str | Path) -> Path:
         raise InputError(f"{source} holds no finished run; let the comparison or study go on first.")
     title, sections = _content(folder, records)
     path = folder / "report.html"
-    with atomic_file(path) as draft:
-        draft.write_text(page.html(title, sections), encoding="utf-8")
+    page.write(path, title, sections)
     return path
 
 
@@ -60,7 +59,7 @@ def _content(folder: Path, records: list[Record]) -> tuple[str, list[Section]]:
 
 
 def results_of(records: Sequence[Record], about: About | None) -> Results:
-    """The last comparison in the records. Without `about.json`: the last record of every cell, of the data
+    """The last comparison in the records. Without `about.json`: the last record of every run, of the data
     set that comes last.
     """
     if about is not None:

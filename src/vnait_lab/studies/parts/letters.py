@@ -41,13 +41,13 @@ def text() -> tuple[Tensor, Tensor, int]:
     return ids[: -len(ids) // 10], ids[-len(ids) // 10 :], len(number)
 
 
-def trained(arm: str, seed: int, steps: int, *, num_layers: int = 2) -> Reader:
+def trained(variant: str, seed: int, steps: int, *, num_layers: int = 2) -> Reader:
     """Train the language model with a method of `METHODS`."""
     train, _, count = text()
     torch.manual_seed(seed)
-    method: str | Method = arm
-    if arm.startswith("t5-"):
-        buckets = T5Bias(num_heads=4, max_distance=int(arm[3:]), bidirectional=False)
+    method: str | Method = variant
+    if variant.startswith("t5-"):
+        buckets = T5Bias(num_heads=4, max_distance=int(variant[3:]), bidirectional=False)
         method = Method(coordinates=Index(), encoding=buckets)
     model = Reader(
         method, vocabulary=count, outputs=count, num_layers=num_layers, max_length=READ, causal=True

@@ -25,7 +25,7 @@ def etth1() -> Float[Tensor, "hours series"]:
     return torch.tensor(table.to_numpy(), dtype=torch.float32)
 
 
-def generated(arm: str, seed: int) -> Tensor:
+def generated(variant: str, seed: int) -> Tensor:
     """Ten weeks of 5 days of 24 hours: (1200,), float64.
 
     "sinusoidal" or "office hours" with noise of variance .09, or the "noise" alone.
@@ -33,9 +33,9 @@ def generated(arm: str, seed: int) -> Tensor:
     random = Generator().manual_seed(seed)
     noise = 0.3 * torch.randn(1200, generator=random, dtype=torch.float64)
     hour = torch.arange(1200, dtype=torch.float64)
-    if arm == "noise":
+    if variant == "noise":
         return noise
-    if arm == "sinusoidal":
+    if variant == "sinusoidal":
         return 1.5 * torch.sin(2 * math.pi * hour / 120) + torch.sin(2 * math.pi * hour / 24 + 1) + noise
     of_day = torch.tensor([1.0, -0.5, 0.3, 0.8, -1.6], dtype=torch.float64)[(hour // 24 % 5).long()]
     return of_day + 1.5 * ((hour % 24 >= 9) & (hour % 24 < 17)) + noise
