@@ -19,8 +19,10 @@ from transformers.models.cohere2 import modeling_cohere2
 from transformers.models.deberta_v2 import modeling_deberta_v2
 from transformers.models.gemma2 import modeling_gemma2
 from transformers.models.gemma3 import modeling_gemma3
+from transformers.models.gpt_oss import modeling_gpt_oss
 from transformers.models.gptj import modeling_gptj
 from transformers.models.llama import modeling_llama
+from transformers.models.llama4 import modeling_llama4
 from transformers.models.mistral import modeling_mistral
 from transformers.models.modernbert import modeling_modernbert
 from transformers.models.mpt import modeling_mpt
@@ -204,10 +206,22 @@ def a_window_is_too_narrow_by_one(model):
     in_windows(-1, modeling_mistral, model.model, None)
 
 
-@blind(None, "gemma2", sliding_window=9)
+@blind("WIN01", "gemma2", sliding_window=9)
 def windows_of_layers_are_exchanged(model):
     layers = model.model.config.layer_types
     model.model.config.layer_types = layers[1:] + layers[:1]
+
+
+@blind("WIN01", "llama4_text", attention_chunk_size=8, layer_types=["chunked_attention", "full_attention"])
+def a_chunk_is_too_long_by_one(model):
+    own = modeling_llama4.create_chunked_causal_mask
+
+    def longer(config: Any, **how: Any) -> Any:
+        config = copy.copy(config)
+        config.attention_chunk_size += 1
+        return own(config=config, **how)
+
+    while_it_runs(model.model, modeling_llama4, create_chunked_causal_mask=longer)
 
 
 @blind("WIN01", "gemma2", sliding_window=9)
@@ -321,7 +335,7 @@ def distances_of_mpnet_are_turned_around(model):
     encoder.relative_position_bucket = lambda distance, **how: own(-distance, **how)
 
 
-@blind(None, "deberta-v2")
+@blind("BIAS01", "deberta-v2")
 def distances_of_deberta_are_turned_around(model):
     own = modeling_deberta_v2.build_relative_position
     while_it_runs(
@@ -330,6 +344,18 @@ def distances_of_deberta_are_turned_around(model):
         "get_rel_pos",
         build_relative_position=lambda *args, **how: -own(*args, **how),
     )
+
+
+@blind("BIAS01", "deberta-v2", position_buckets=16, share_att_key=True)
+def a_key_reads_the_row_of_the_opposite_distance(model):
+    own = modeling_deberta_v2.build_rpos
+    for layer in model.deberta.encoder.layer:
+        while_it_runs(
+            layer.attention.self,
+            modeling_deberta_v2,
+            "disentangled_attention_bias",
+            build_rpos=lambda *args: -own(*args),
+        )
 
 
 # Directions
@@ -506,3 +532,25 @@ def only_queries_rotate(model):
         return tensor if len(calls) % 2 else own(tensor, sin, cos)
 
     while_it_runs(model.transformer, modeling_gptj, apply_rotary_pos_emb=every_second)
+
+
+@blind("ROPE03", "gpt_oss")
+def keys_rotate_twice(model):
+    own = modeling_gpt_oss.apply_rotary_pos_emb
+
+    def twice(query: torch.Tensor, key: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> Any:
+        query, key = own(query, key, cos, sin)
+        return query, own(key, key, cos, sin)[1]
+
+    while_it_runs(model.model, modeling_gpt_oss, apply_rotary_pos_emb=twice)
+
+
+# A formula that no rule knows
+
+
+@blind(None, "marian")
+def sines_of_a_table_have_another_base(model):
+    weight = model.model.encoder.embed_positions.weight
+    half = weight.shape[1] // 2
+    angles = torch.arange(len(weight))[:, None] * 1e3 ** (-torch.arange(half) / half)
+    weight.copy_(torch.cat((angles.sin(), angles.cos()), 1))

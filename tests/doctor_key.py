@@ -179,6 +179,29 @@ KEY: dict[str, tuple[set[str], dict[str, Any]]] = {
         ROTARY_DECODER - {"HALF01"} | {"PAD03", "CACHE01"},
         {**GROUPED, "type": "phi3", "rope_parameters": LONGROPE, "original_max_position_embeddings": 16},
     ),
+    # its own scales, in place of the attention_scaling that factor declares
+    "phimoe, longrope": (
+        ROTARY_DECODER - {"HALF01"} | {"PAD03", "CACHE01"},
+        {
+            **GROUPED,
+            "type": "phimoe",
+            "num_local_experts": 2,
+            "rope_parameters": {**LONGROPE, "short_mscale": 1.2, "long_mscale": 1.3},
+        },
+    ),
+    "llama4_text, chunks": (
+        ROTARY_DECODER,
+        {
+            **GROUPED,
+            "type": "llama4_text",
+            "intermediate_size_mlp": 48,
+            "num_local_experts": 2,
+            "attention_chunk_size": 4,
+            "layer_types": ["chunked_attention", "full_attention"],
+        },
+    ),
+    # a table as RoBERTa's, and windows of two tokens on each side
+    "longformer": (FROM_IDS, {**SHIFTED, "attention_window": 4}),
     "deepseek_v2": (ROTARY_DECODER, {**LATENT, "moe_intermediate_size": 16}),
     "deepseek_v3": (ROTARY_DECODER, LATENT),
     "llama4_text": (

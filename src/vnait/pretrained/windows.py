@@ -27,18 +27,21 @@ def reads_both_ways(config: Any) -> bool:
     return both or getattr(config, "is_causal", None) is False
 
 
-def window_of(config: Any, layer: int, both: bool = False) -> int | None:
+def window_of(config: Any, layer: int, both: bool = False, kind: str | None = None) -> int | None:
     """How many places before it a token of a layer reads, and after it in a model that reads both ways.
 
-    None if the configuration declares no window for it.
+    None if the configuration declares no window for it. kind: the type of a layer that keeps its own.
 
     >>> from transformers import MistralConfig
     >>> window_of(MistralConfig(sliding_window=8), 0)
     7
     """
     kinds = getattr(config, "layer_types", None) or getattr(config, "attention_layers", None)
-    local = config.model_type in WINDOWED if kinds is None else kinds[layer] in ("sliding_attention", "local")
+    known = kind or kinds[layer] if kinds else None
+    local = known in ("sliding_attention", "local") if kinds else config.model_type in WINDOWED
     width = getattr(config, "sliding_window", None) or getattr(config, "window_size", None)
+    if (wide := getattr(config, "attention_window", None)) and not config.is_encoder_decoder:
+        return (wide[layer] if isinstance(wide, list) else wide) // 2  # Longformer's, half of it on each side
     if not local or not isinstance(width, int) or not getattr(config, "use_sliding_window", True):
         return None
     # In both directions a window is the neighbours on each side; else, and in Gemma's, the token counts too.
@@ -55,3 +58,15 @@ def order_within(window: int | None) -> list[int]:
         return ORDER
     last = len(ORDER) - 1
     return [*range(last - window), *reversed(range(last - window, last)), last]
+
+
+def chunk_of(config: Any, layer: int) -> int | None:
+    """How many tokens are in a chunk of a layer that reads within chunks; None of other layers.
+
+    >>> from transformers import Llama4TextConfig
+    >>> chunk_of(Llama4TextConfig(attention_chunk_size=16), 0)
+    16
+    """
+    kinds = getattr(config, "layer_types", None) or ()
+    chunked = layer < len(kinds) and kinds[layer] == "chunked_attention"
+    return getattr(config, "attention_chunk_size", None) if chunked else None

@@ -27,14 +27,14 @@ def rotated_otherwise(
     """How far queries and keys of one token repeated are from those of its first place, rotated by `path`."""
     from unittest.mock import patch  # here, since the function is shown as a script
 
-    model.set_attn_implementation("sdpa")
+    model.config._attn_implementation = "sdpa"
     attend = torch.nn.functional.scaled_dot_product_attention
     with patch("torch.nn.functional.scaled_dot_product_attention", wraps=attend) as calls:
         model(input_ids=ids)
     heads = [part[0].float() for layer in layers for part in calls.call_args_list[layer].args[:2]]
     states = torch.cat([torch.complex(*(x[..., pair] for pair in pairs)) / x.abs().max() for x in heads])
     output = model.get_submodule(path)(heads[0][None], torch.arange(ids.shape[1])[None], **others)
-    turns = (torch.complex(*output) if isinstance(output, tuple) else output.repeat(1, 1, 2))[..., turn]
+    turns = (torch.complex(*output) if isinstance(output, tuple) else output).repeat(1, 1, 2)[..., turn]
     return float((states * turns[:, :1] - states[:, :1] * turns).abs().max())
 
 
@@ -42,7 +42,7 @@ def turned(model: Any, ids: Tensor, layer: int) -> float:
     """How far queries and keys of one token repeated are from those of its first place."""
     from unittest.mock import patch  # here, since the function is shown as a script
 
-    model.set_attn_implementation("sdpa")
+    model.config._attn_implementation = "sdpa"
     attend = torch.nn.functional.scaled_dot_product_attention
     with patch("torch.nn.functional.scaled_dot_product_attention", wraps=attend) as calls:
         model(input_ids=ids)

@@ -1,4 +1,4 @@
-"""Rules of biases of distances: in each layer they are those of ALiBi's slopes, or of T5's buckets."""
+"""Rules of biases of distances: in each layer they are those of ALiBi's slopes, or of the rows of a table."""
 
 from __future__ import annotations
 
@@ -66,13 +66,35 @@ def not_of_the_buckets(
     return float(errors.max() / biases.abs().max().clamp(min=1e-3))
 
 
+def not_of_the_rows(
+    model: Any, ids: Tensor, path: str, span: int, near: int, far: int, tables: list[str]
+) -> float:
+    """The same with DeBERTa's table, whose rows in turn get one of two vectors by a digit of their number."""
+    table, places = model.get_parameter(path), torch.arange(ids.shape[1])
+    away = places[:, None] - places
+    shared = torch.log(away.abs() / near) / torch.log(torch.tensor((far - 1) / near)) * (near - 1)
+    away = torch.where(away.abs() <= near, away, (near + shared.ceil()).clamp(max=span).long() * away.sign())
+    numbers, errors = (away + span).clamp(0, 2 * span - 1), []
+    zeros = {name: torch.zeros_like(model.get_parameter(name)) for name in tables}
+    for digit in range(span.bit_length()):
+        marks = torch.arange(len(table)) >> digit & 1
+        rows = torch.arange(2 * table.shape[1]).view(2, -1).cos().to(table)[marks.to(table.device)]
+        inputs = {"input_ids": ids, "output_attentions": True}
+        logs = torch.cat(torch.func.functional_call(model, {**zeros, path: rows}, (), inputs).attentions)
+        logs, moved = logs.float().cpu().log(), marks[numbers] != marks[numbers[0, 0]]
+        logs = logs - logs.diagonal(dim1=2, dim2=3)[..., None]
+        steps = logs[..., moved].mean(-1)[..., None, None] if moved.any() else logs.new_zeros(1)
+        errors.append(float((logs - steps * moved).abs().max() / logs.abs().max().clamp(min=1e-3)))
+    return max(errors)
+
+
 @rule("BIAS01", "bias not as declared", Severity.BUG)
 def bias_not_as_declared(subject: Subject) -> Evidence | None:
-    """A bias of distances is not that of ALiBi's slopes, or of the buckets of T5's table.
+    """A bias of distances is not that of ALiBi's slopes, or of the rows of T5's or DeBERTa's table.
 
     Equal tokens have equal queries and keys, so that the logarithms of their attention differ by the bias
-    alone; the rule measures this in every layer. It knows BLOOM, MPT, Falcon, the models of T5's kind and
-    MPNet. It is a trap of Falcon, whose eager attention adds the bias twice.
+    alone; the rule measures this in every layer. It knows BLOOM, MPT, Falcon, MPNet, and the models of T5's
+    and DeBERTa's kind. It is a trap of Falcon, whose eager attention adds the bias twice.
 
     Advice: compare the bias with transformers' own: its slopes, its buckets and their direction.
     """
@@ -104,7 +126,7 @@ def _evidence(trial: Trial, usual: str, alibi: bool) -> Evidence:
 
 def _trials(subject: Subject) -> list[Trial]:
     """A measurement per table of biases, or one of all layers."""
-    trials = [*_of_slopes(subject), *_of_buckets(subject)]
+    trials = [*_of_slopes(subject), *_of_buckets(subject), *_of_rows(subject)]
     require(trials, "it has no bias of distances whose formula is known")
     return trials
 
@@ -143,11 +165,7 @@ def _of_buckets(subject: Subject) -> Iterator[Trial]:
     more = {"decoder_input_ids": ids} if subject.encodes_and_decodes else {}
     for before, owner in subject.owners.items():
         parts = {path: part for path, part in owner.named_modules() if _has_buckets(part)}
-        tables = (
-            [f"{before}.{table.path}.weight" for site in subject.sites for table in site.tables]
-            if parts
-            else []
-        )
+        tables = _tables(subject, before) if parts else []
         for number, (path, part) in enumerate(parts.items()):
             decoder = getattr(part, "is_decoder", False)
             side = f"{'decoder' if decoder else 'encoder'}_attentions" if more else "attentions"
@@ -162,9 +180,37 @@ def _of_buckets(subject: Subject) -> Iterator[Trial]:
                 path=f"{before}.{path}.relative_attention_bias.weight".removeprefix("."),
                 far=getattr(part, "relative_attention_max_distance", 128),  # MPNet's has a constant
                 both=not decoder,
-                tables=[name.removeprefix(".") for name in tables],
+                tables=tables,
                 **more,
             )
+
+
+def _of_rows(subject: Subject) -> Iterator[Trial]:
+    """A trial per table of DeBERTa's kind; none with a convolution, which gives equal tokens other states."""
+    for before, owner in subject.owners.items():
+        for path, part in owner.named_modules():
+            if not isinstance(getattr(part, "rel_embeddings", None), nn.Embedding) or subject.convolves:
+                continue
+            span, buckets = len(part.rel_embeddings.weight) // 2, getattr(part, "position_buckets", 0)
+            ids = subject.text(1).expand(1, min(COUNT, subject.longest))
+            _need_attentions(subject, "attentions", ids)
+            yield subject.trial(
+                not_of_the_rows,
+                f"{ids.shape[1]} tokens",
+                part=subject.model,
+                ids=ids,
+                path=f"{before}.{path}.rel_embeddings.weight".removeprefix("."),
+                span=span,
+                near=span // 2 if buckets > 0 else COUNT,  # all farther ones have the last row
+                far=part.max_relative_positions,
+                tables=_tables(subject, before),
+            )
+
+
+def _tables(subject: Subject, before: str) -> list[str]:
+    """The weights of its position tables."""
+    paths = [table.path for site in subject.sites for table in site.tables]
+    return [f"{before}.{path}.weight".removeprefix(".") for path in paths]
 
 
 def _has_buckets(part: Any) -> bool:

@@ -131,7 +131,8 @@ def left_padding(subject: Subject) -> Evidence | None:
     (attention_mask.cumsum(-1) - 1).clamp(min=0).
     """
     subject.need("attention_mask")
-    return subject.first_over(_trials(subject, padded, before=True, right=0), MOVE)
+    without = None if subject.accepts("position_ids") else "pad on the right: it takes no position_ids"
+    return subject.first_over(_trials(subject, padded, before=True, right=0), MOVE, advice=without)
 
 
 @rule("PAD02", "left padding with positions", Severity.BUG)
@@ -212,18 +213,15 @@ def masked_places(subject: Subject) -> Evidence | None:
     """Tokens after a text change its outputs although the mask hides them.
 
     The rule fills masked positions with another id than padding. It is a limit with a convolution, and a trap
-    in a decoder that classifies, if only the classes change. transformers documents that: "If a
-    `pad_token_id` is defined in the configuration, it finds the last token that is not a padding token in
-    each row."
+    in a decoder that classifies, if only the classes change, and padding ids leave them alone. transformers
+    documents that: "If a `pad_token_id` is defined in the configuration, it finds the last token that is not
+    a padding token in each row."
 
     Advice: fill masked positions with the padding id, and report it: the mask is not followed everywhere.
     """
     subject.need("attention_mask")
     evidence = _on_the_right(subject, refilled)
-    by_last = (
-        evidence is not None and subject.causal and _on_the_right(subject, refilled, whole=False) is None
-    )
-    if evidence is None or not by_last:
+    if evidence is None or _on_the_right(subject, refilled, whole=False) or _on_the_right(subject, padded):
         return evidence
     return replace(
         evidence,

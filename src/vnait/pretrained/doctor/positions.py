@@ -13,6 +13,8 @@ from vnait.pretrained.doctor.subject import Subject, restated
 from vnait.pretrained.doctor.trial import difference
 from vnait.shared.errors import plural
 
+TEXTS = 3  # in each of which places look the same
+
 
 def reversed_places(model: Any, ids: Tensor, first: int, **more: Any) -> float:
     """How much outputs change if the positions are reversed; 0 if they are ignored."""
@@ -25,10 +27,11 @@ def reversed_places(model: Any, ids: Tensor, first: int, **more: Any) -> float:
 
 
 def alike(model: Any, ids: Tensor, places: Tensor, first: int) -> int:
-    """How many of some positions of a second token give it the same output as another."""
-    places = torch.stack([places * 0, places], 1) + first
-    rows = ids.expand(len(places), -1)
+    """How many of some positions of a second token give it the same output as another, in every text."""
+    places, count = torch.stack([places * 0, places], 1) + first, len(places)
+    rows, places = ids.repeat_interleave(count, 0), places.repeat(len(ids), 1)
     states = model(input_ids=rows, attention_mask=torch.ones_like(rows), position_ids=places)[0][:, 1].float()
+    states = torch.cat(states.split(count), 1)
     apart = torch.cdist(states, states, compute_mode="donot_use_mm_for_euclid_dist").fill_diagonal_(torch.inf)
     return int((apart.amin(1) <= 1e-6 * states.norm(dim=1)).sum())
 
@@ -167,7 +170,8 @@ def same_places(subject: Subject) -> Evidence | None:
     """Two position_ids within the declared length give a token the same output.
 
     The rule tries the second of two tokens, at the first 256 positions and at some up to the declared length,
-    powers of two among them. It finds positions that are clamped, halved, or taken modulo a length.
+    powers of two among them. In one text attention may be all or nothing at two positions, so it tries three.
+    It finds positions that are clamped, halved, or taken modulo a length.
 
     Advice: give texts that end before these positions: past them the model loses the order.
     """
@@ -178,7 +182,8 @@ def same_places(subject: Subject) -> Evidence | None:
     followed = subject.trial(reversed_places, "", ids=subject.text(6), first=first)
     require(followed.size, "its position_ids change nothing (POS01)")
     places = _places(subject)
-    trial = subject.trial(alike, "", places=places, ids=subject.text(2), first=first)
+    ids = torch.cat([subject.text(2, row) for row in range(TEXTS)])
+    trial = subject.trial(alike, "", places=places, ids=ids, first=first)
     size = int(trial.size)
     if not size:
         return None

@@ -10,10 +10,11 @@ from torch import Tensor, nn
 
 from vnait.pretrained.doctor.rule import Evidence, Severity, require, rule
 from vnait.pretrained.doctor.subject import MAX_TOKENS, Subject
-from vnait.pretrained.windows import reads_both_ways, window_of
+from vnait.pretrained.windows import chunk_of, reads_both_ways, window_of
 from vnait.shared.errors import plural
 
 FEW = 7  # tokens of a text in which a direction shows
+CHANGED = 1  # the place that is changed in layers that read one way
 MOST = 12  # layers that are tried; of deeper models these are spread evenly
 ANOTHER_TEXT = ("cross", "encdec", "encoder_attn")  # in paths of attention to an encoder's states
 
@@ -45,7 +46,9 @@ def misread(model: Any, path: str, ids: Tensor, place: int, behind: int, ahead: 
     with layer.register_forward_pre_hook(change), layer.register_forward_hook(keep):
         model(**inputs)
     moved, away = (states[0] - states[0][:1]).abs().amax(2).cpu(), torch.arange(ids.shape[1]) - place
-    reads = moved[2:].amax(0) > 4 * moved[1].max()
+    reads = (moved[2:].amax(0) > 4 * moved[1].max()).int()
+    # One whose attention is all elsewhere reads as far as those beyond it.
+    reads = torch.cat((reads[:place].cummax(0)[0], reads[place:].flip(0).cummax(0)[0].flip(0)))
     return int((reads != (away <= behind) & (away >= -ahead)).sum())
 
 
@@ -72,7 +75,8 @@ def window(subject: Subject) -> Evidence | None:
 
     The rule works as DIR01, with texts that are longer than the window, up to 1,100 tokens. It tries the
     positions just inside and just outside, in each type of layer. A window of w tokens is the token and the w
-    - 1 before it; in encoders it is w on each side.
+    - 1 before it; in encoders it is w on each side. Llama 4 reads within chunks. A layer that keeps the type
+    it was built with is measured by that.
 
     Advice: load it with transformers' own class; a mask without the window, or off by one, is wrong.
     """
@@ -91,7 +95,7 @@ def _misread(subject: Subject, layers: list[Layer], count: int, *ways: str) -> E
     """The first layer that reads otherwise in a text of `count` tokens."""
     wrong = []
     for layer in layers:
-        place = count // 2 - 1 if layer.both else 1
+        place = count // 2 - 1 if layer.both else CHANGED
         ids = subject.text(count)
         more = {"decoder_input_ids": ids} if subject.encodes_and_decodes else {}
         arguments = {"path": layer.path, "ids": ids, "place": place, **layer.limits(count), **more}
@@ -116,7 +120,9 @@ def _layers(subject: Subject) -> Iterator[Layer]:
             directions = set(_directions(layer))
             if both or len(directions) == 1:
                 reads_both = both or directions == {False}
-                yield Layer(path, reads_both, window_of(owner.config, number, reads_both))
+                reach = window_of(owner.config, number, reads_both, _type_of(layer))
+                chunk = chunk_of(owner.config, number)
+                yield Layer(path, reads_both, chunk - 1 - CHANGED if chunk else reach)
 
 
 def _stack(subject: Subject, path: str, owner: nn.Module) -> list[tuple[str, nn.Module]]:
@@ -149,6 +155,14 @@ def _directions(layer: nn.Module) -> Iterator[bool]:
         causal = getattr(part, "is_causal", None)
         if isinstance(causal, bool) and not any(name in path.lower() for name in ANOTHER_TEXT):
             yield causal or getattr(part, "is_decoder", False)  # BigBird-Pegasus marks it there alone
+
+
+def _type_of(layer: nn.Module) -> str | None:
+    """The type of attention that a layer was built with, if it keeps it."""
+    types = (
+        getattr(part, name, None) for part in layer.modules() for name in ("layer_type", "attention_type")
+    )
+    return next((kind for kind in types if kind in ("sliding_attention", "full_attention")), None)
 
 
 def _spread(layers: list[Layer]) -> list[Layer]:

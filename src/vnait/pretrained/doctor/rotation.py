@@ -84,9 +84,11 @@ def not_turned(model: Any, path: str, name: str, places: torch.Tensor, **others:
     output = rotary(torch.ones(1), places, **others)
     output = torch.complex(*output).cpu() if isinstance(output, tuple) else output.cpu()
     angles = places[..., None].cpu().float() * getattr(rotary, name).cpu().float()
-    turns = getattr(rotary, name.replace("inv_freq", "attention_scaling"), 1.0) * torch.exp(1j * angles)
+    turns = torch.exp(1j * angles)
     ways = (turns, torch.cat((turns, turns), -1), turns.repeat_interleave(2, -1))
-    errors = [(output - way).abs().max() for way in ways if way.shape[-1] == output.shape[-1]]
+    scales = {getattr(rotary, name.replace("inv_freq", "attention_scaling"), 1.0)}
+    scales |= {(getattr(rotary.config, "rope_parameters", None) or {}).get("short_mscale") or 1.0}  # PhiMoE's
+    errors = [(output - s * x).abs().max() for x in ways if x.shape[-1] == output.shape[-1] for s in scales]
     return float(min(errors, default=float("inf")))
 
 

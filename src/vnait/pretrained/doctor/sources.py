@@ -11,7 +11,7 @@ from vnait.pretrained.doctor.subject import Subject
 from vnait.pretrained.doctor.trial import Measure, Trial, difference
 from vnait.pretrained.layers import DifferentiableRotary, SilencedTable
 from vnait.pretrained.locate import Site
-from vnait.pretrained.windows import ORDER, order_within, window_of
+from vnait.pretrained.windows import ORDER, chunk_of, order_within, window_of
 
 SMALLEST = f"{len(ORDER)} tokens"
 TABLE, ROTATION, BIAS = "a position table", "a rotation", "a bias of distances"
@@ -193,7 +193,9 @@ def _both(subject: Subject, acting: list[PositionModule], kinds: dict[str, str])
 
 def _unknown(subject: Subject, acting: list[PositionModule], kind: str) -> Evidence | None:
     """A source that is left when the known ones are off; a convolution is one by design."""
-    order = order_within(window_of(subject.sites[0].owner.config, 0))
+    config = subject.sites[0].owner.config
+    chunk = chunk_of(config, 0)
+    order = order_within((len(ORDER) - 1) % chunk if chunk else window_of(config, 0))
     subject.need_equal_numbers()
     arguments: dict[str, Any] = {"ids": subject.text(len(order)), "order": order}
     if kind == ROTATION:

@@ -257,17 +257,20 @@ class Subject:
 
     @contextmanager
     def attending(self, implementation: str) -> Iterator[None]:
-        """Attention of an implementation, whatever it was before, and is again after."""
-        before = self.model.config._attn_implementation
-        try:
-            self.model.set_attn_implementation(implementation)
-        except ValueError as error:
-            name = "PyTorch's function" if implementation == "sdpa" else implementation
-            raise NotTried(f"it has no attention by {name}") from error
+        """Attention of an implementation, whatever it was before, and is again after.
+
+        It is set without transformers' check, since gpt-oss's queries can be looked at in PyTorch's function.
+        """
+        configs = {id(part.config): part.config for part in self.text_parts}
+        configs |= {id(self.model.config): self.model.config}
+        before = {number: config._attn_implementation for number, config in configs.items()}
+        for config in configs.values():
+            config._attn_implementation = implementation
         try:
             yield
         finally:
-            self.model.set_attn_implementation(before)
+            for number, config in configs.items():
+                config._attn_implementation = before[number]
 
     def accepts(self, name: str) -> bool:
         """Whether its forward takes an argument of this name."""
