@@ -86,8 +86,9 @@ def not_turned(model: Any, path: str, name: str, places: torch.Tensor, **others:
     angles = places[..., None].cpu().float() * getattr(rotary, name).cpu().float()
     turns = torch.exp(1j * angles)
     ways = (turns, torch.cat((turns, turns), -1), turns.repeat_interleave(2, -1))
-    scales = {getattr(rotary, name.replace("inv_freq", "attention_scaling"), 1.0)}
-    scales |= {(getattr(rotary.config, "rope_parameters", None) or {}).get("short_mscale") or 1.0}  # PhiMoE's
+    parameters = getattr(getattr(rotary, "config", None), "rope_parameters", None) or {}
+    scale = getattr(rotary, name.replace("inv_freq", "attention_scaling"), 1.0)
+    scales = (scale, parameters.get("short_mscale", scale))  # PhiMoE's is the second
     errors = [(output - s * x).abs().max() for x in ways if x.shape[-1] == output.shape[-1] for s in scales]
     return float(min(errors, default=float("inf")))
 
