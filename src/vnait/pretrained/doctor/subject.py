@@ -261,7 +261,7 @@ class Subject:
 
         It is set without transformers' check, since gpt-oss's queries can be looked at in PyTorch's function.
         """
-        configs = {id(part.config): part.config for part in self.text_parts}
+        configs: dict[int, Any] = {id(part.config): part.config for part in self.text_parts}
         configs |= {id(self.model.config): self.model.config}
         before = {number: config._attn_implementation for number, config in configs.items()}
         for config in configs.values():
