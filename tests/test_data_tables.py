@@ -13,6 +13,7 @@ import os
 import tracemalloc
 import zipfile
 from datetime import time
+from itertools import product
 from pathlib import Path
 
 import datasets
@@ -25,6 +26,7 @@ from hypothesis import strategies as st
 
 from helpers import python
 from vnait.data import Table, formats, read, stream
+from vnait.data.labels import labels_in
 from vnait.shared.errors import InputError
 
 ODD = [
@@ -309,6 +311,38 @@ def test_fields_of_inner_objects_have_names_with_dots(tmp_path):
     assert read(source, text="body.text", label="a.b").labels == ["1", "3"]  # a field of its own is first
 
 
+def test_fields_of_structures_in_parquet_have_names_with_dots(tmp_path):
+    path = tmp_path / "d.parquet"
+    inner = [{"text": "good", "of": {"label": "pos"}}, {"text": "bad", "of": None}, None]
+    pq.write_table(pa.table({"id": [1, 2, 3], "body": inner, "stars": ["x", "y", "z"]}), path)
+    assert read(path, text="body.text", label="stars").texts == ["good", "bad"]
+    assert read(path, text="body.text", label="body.of.label").labels == ["pos"]
+    assert "its columns are 'id', 'body.text', 'body.of.label', 'stars'" in refused(path, text="body")
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        '{"text": "a", "label": 1, "text": "b"}\n{"text": "c", "label": 2}\n',
+        '{"data": [{"text": "a", "label": 1, "text": "b"}]}',
+        '[{"text": "a", "label": 1,\n"text": "b"}]',
+    ],
+)
+def test_a_key_that_stands_twice_in_a_json_object_is_refused(content, tmp_path):
+    assert "the key 'text' twice" in refused(written(tmp_path, "d.json", content))
+
+
+def test_numbers_of_a_document_in_one_line_stay_as_written(tmp_path):
+    document = '{"data": [{"text": "a", "label": 1.10}, {"text": "b", "label": 2.0}]}'
+    assert read(written(tmp_path, "d.json", document)).labels == ["1.10", "2.0"]
+
+
+@pytest.mark.parametrize("name", ["d.csv", "d.jsonl", "d.parquet", "d.xlsx", "d.csv.gz"])
+def test_a_pointer_in_place_of_a_file_is_named(name, tmp_path):
+    pointer = "version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 9\n"
+    assert "is a pointer of Git LFS in place of the file" in refused(written(tmp_path, name, pointer))
+
+
 def test_quotes_of_a_tsv_that_quotes_nothing_are_characters(tmp_path):
     rows = 'text\tlabel\n"great" film\tpos\n"so he said\tneg\nmiddle\tpos\n"the end\tneg\nlast\tpos\n'
     got = read(written(tmp_path, "q.tsv", rows))
@@ -340,6 +374,20 @@ def test_texts_without_content_are_dropped_counted_and_named(tmp_path, caplog):
             f"{source}: dropped 5 of 7 rows, whose text is empty: rows 3, 4, 5 and 2 more.",
         )
     ]
+
+
+def test_what_nobody_can_see_is_no_text_and_no_label(tmp_path, caplog):
+    unseen = ["\u200b", "\ufeff", "\u3164", "\xad\u200d", "\x00"]
+    rows = [
+        *((mark, "1") for mark in unseen),
+        *(("a", f" {mark}") for mark in unseen),
+        ("!", "1"),
+        ("ㅋ", "2"),
+    ]
+    got = read(written(tmp_path, "e.csv", "text,label\n" + "".join(map("%s,%s\n".__mod__, rows))))
+    assert (got.texts, got.labels) == (["!", "ㅋ"], ["1", "2"])
+    assert "dropped 5 of 12 rows, whose text is empty" in caplog.text
+    assert labels_in("crime|\u200b|drama|\ufeff") == ["crime", "drama"]
 
 
 def test_without_labels_every_row_is_kept_so_that_a_prediction_lines_up(tmp_path, caplog):
@@ -478,6 +526,10 @@ def test_windows_text_is_offered_its_encoding_and_read_with_it(tmp_path):
     bare = written(tmp_path, "e.csv", "text,label\nplain,pos\n".encode("utf-16-le"))
     assert "--encoding utf-16-le" in refused(bare)
     assert read(bare, encoding="utf-16-le").texts == ["plain"]
+    for name, text in product(["utf-16-be", "utf-32-le", "utf-32-be"], ["plain", "größer"]):
+        bare = written(tmp_path, "f.csv", f"text,label\n{text},pos\n".encode(name))
+        assert f"--encoding {name}" in refused(bare)
+        assert read(bare, encoding=name).texts == [text]
 
 
 def test_columns_are_found_without_regard_to_case_and_space(tmp_path):
@@ -512,6 +564,11 @@ def test_an_excel_workbook(tmp_path, caplog):
     book.save(tmp_path / "gaps.xlsx")
     assert list(stream(str(tmp_path / "gaps.xlsx"), text="text")()) == ["good", "", "bad"]
     assert read(tmp_path / "gaps.xlsx").labels == ["09:30:00", "17:00:00"]
+    book = openpyxl.Workbook()
+    for row in (["text", "label"], ["two_x000D_\nlines", "a_x_b"], ["x_y", "b"]):
+        book.active.append(row)
+    book.save(tmp_path / "codes.xlsx")
+    assert read(tmp_path / "codes.xlsx").texts == ["two\r\nlines", "x_y"]
     assert "save it as .xlsx or .csv" in refused(written(tmp_path, "d.xls", "x"))
     assert "can't be read as an Excel workbook" in refused(written(tmp_path, "e.xlsx", "x"))
 

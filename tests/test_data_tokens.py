@@ -179,6 +179,10 @@ def test_every_space_is_a_space(gap):
         ("İYİ", "iyi"),
         ("I\u0307stanbul", "istanbul"),
         ("İstanbul".lower(), "istanbul"),
+        ("I\u0323\u0307", "ị"),  # İ with a dot below, which comes first where letters are decomposed
+        ("İ\u0327", "i\u0327"),
+        ("\u1eca\u0307z", "ịz"),
+        ("i\u0307\u0301", "í"),  # as Lithuanian is written
         ("ISPARTA", "isparta"),
         ("ışık", "ışık"),  # dotless: I is i in every other language
         ("STRAẞE", "straße"),
@@ -234,6 +238,9 @@ def test_two_flags_and_a_mark_between_words_stay_apart():
         ("क\u094d\u200dष", ["क\u094d\u200dष"]),
         ("क\u200d", ["क"]),
         ("film\u200cخواهم", ["filmخواهم"]),
+        ("می\u200c\u200cخواهم", ["می\u200cخواهم"]),  # typed twice
+        ("می\u200c\xad\u200d\u200cخواهم", ["می\u200cخواهم"]),
+        ("👩\u200d\u200d👧", ["👩\u200d👧"]),
         ("ខ\u200cក", ["ខ", "ក"]),
     ],
 )

@@ -209,7 +209,7 @@ def _alike(columns: Columns, name: str, source: str) -> str:
     alike = [column for column in names if same(column) == same(name)]
     if len(alike) == 1:
         return alike[0]
-    there = ", ".join(map(repr, names[:20])) + " ..." * (len(names) > 20)
+    there = (", ".join(map(repr, names[:20])) or "none") + " ..." * (len(names) > 20)
     close = alike or get_close_matches(name, names, n=1)
     meant = f" Did you mean {' or '.join(map(repr, close))}?" if close else ""
     if (row := _row_with(columns, name)) is not None:

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import IO, Any, BinaryIO, Literal, TextIO
 from zipfile import BadZipFile, ZipFile
 
-from vnait.data.encodings import likely, utf_16
+from vnait.data.encodings import likely, without_mark
 from vnait.data.text import folded
 from vnait.shared.errors import InputError, one_line
 from vnait.shared.files import check_unpacked, unpacked
@@ -86,10 +86,10 @@ class TextFile:
             raise InputError(_undecodable(self.path, self.encoding)) from error
         if nuls > size / 4:
             with _opened(self.path) as raw:
-                name = utf_16(raw.read(_PART))
+                name = without_mark(raw.read(_PART))
             raise InputError(
-                f"{self.path} is mostly NUL characters, like UTF-16 without a byte-order mark; add "
-                f"--encoding {name} (encoding='{name}' in Python), or save it again as UTF-8."
+                f"{self.path} is mostly NUL characters, like {name[:6].upper()} without a byte-order mark; "
+                f"add --encoding {name} (encoding='{name}' in Python), or save it again as UTF-8."
             )
         if empty:
             raise InputError(f"{self.path} is empty; expected a table with a text column.")

@@ -22,7 +22,8 @@ def likely(raw: bytes) -> tuple[str, str] | None:
     """
     raw = raw[:_READ]
     if b"\0" in raw:
-        return utf_16(raw), "UTF-16 without a byte-order mark"
+        name = without_mark(raw)
+        return name, f"{name[:6].upper()} without a byte-order mark"
     runs = _HIGH.findall(raw)
     if runs and sum(map(len, runs)) >= _RUN * len(runs):
         scores = {name: _score(raw, name, ordinary) for name, (_, ordinary) in _LANGUAGES.items()}
@@ -32,13 +33,17 @@ def likely(raw: bytes) -> tuple[str, str] | None:
     return None if _decoded(raw, "cp1252") is None else ("cp1252", "Western European")
 
 
-def utf_16(raw: bytes) -> str:
-    """UTF-16 by its byte order: in most texts the higher byte is 0 more often.
+def without_mark(raw: bytes) -> str:
+    """UTF-16 or UTF-32 by its byte order: the two higher bytes of four, or the higher of two, are mostly 0.
 
-    >>> utf_16("text".encode("utf-16-be")), utf_16("text".encode("utf-16-le"))
-    ('utf-16-be', 'utf-16-le')
+    >>> without_mark("text".encode("utf-16-be")), without_mark("text".encode("utf-32-le"))
+    ('utf-16-be', 'utf-32-le')
     """
-    return "utf-16-be" if raw[::2].count(0) > raw[1::2].count(0) else "utf-16-le"
+    nuls = [raw[at::4].count(0) for at in range(4)]
+    big, little = nuls[0] + nuls[1], nuls[2] + nuls[3]
+    if max(big, little) > 0.4 * len(raw):  # of 0.5 at most
+        return "utf-32-be" if big > little else "utf-32-le"
+    return "utf-16-be" if nuls[0] + nuls[2] > nuls[1] + nuls[3] else "utf-16-le"
 
 
 def _decoded(raw: bytes, encoding: str) -> str | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from importlib.resources import files
@@ -34,6 +35,7 @@ from vnait.shared.files import check_unpacked
 
 logger = logging.getLogger("vnait")
 
+LFS = b"version https://git-lfs"
 # The first line of fastText's, and the labels at the ends of a line.
 _FASTTEXT = re.compile(r"(__label__\S+\s+)*__label__[^\s,;|]+(\s|$)|.*[^\s,;|]\s+__label__[^\s,;|]+\s*$")
 _LABELS = re.compile(r"^(?:__label__\S*\s*)+|(?:\s+__label__\S*)+$")
@@ -70,6 +72,9 @@ def check_file(path: Path) -> None:
         raise InputError(f"there is no file {path}; give the path of a table, hf:NAME, or builtin:polarity.")
     if not path.is_file():
         raise InputError(f"{path} is a pipe, and a table is read more than once; write it to a file first.")
+    with suppress(OSError), path.open("rb") as file:  # whose reader says more of what can't be read
+        if file.read(len(LFS)) == LFS:
+            raise InputError(f"{path} is a pointer of Git LFS in place of the file; run git lfs pull.")
 
 
 def _file(path: Path, form: Format) -> Columns:
@@ -204,13 +209,22 @@ def _parquet(path: Path, form: Format) -> Columns:
     def cells(at: int) -> Iterator[object]:
         with refused(". Write the file again."):
             for part in _parts(path):
-                for cell in part.column(at):
+                for cell in _fields(part).column(at):
                     with refused(". Write the file again as UTF-8."):
                         value = cell.as_py()
                     yield value
 
     with refused(". Write the file again."), pq.ParquetFile(path) as file:
-        return Columns(file.schema_arrow.names, cells)
+        return Columns(_fields(file.schema_arrow.empty_table()).column_names, cells)
+
+
+def _fields(table: Any) -> Any:
+    """A table with the fields of its structures as columns, named as in body.text."""
+    import pyarrow as pa
+
+    while any(pa.types.is_struct(field.type) for field in table.schema):
+        table = table.flatten()
+    return table
 
 
 def _parts(path: Path) -> Iterator[Any]:
@@ -218,6 +232,7 @@ def _parts(path: Path) -> Iterator[Any]:
 
     Strings come as dictionaries, as they are stored: a short file may repeat a long one in each row.
     """
+    import pyarrow as pa
     import pyarrow.parquet as pq
 
     # Not read_table, which adds columns it reads off folder names such as label=3/.
@@ -231,7 +246,7 @@ def _parts(path: Path) -> Iterator[Any]:
         for part in file.iter_batches(1024):
             size += part.nbytes
             check_unpacked(path, size, MAX_GIB)
-            yield part
+            yield pa.Table.from_batches([part])
 
 
 def _hub(source: str, split: str) -> Columns:

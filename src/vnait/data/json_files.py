@@ -54,7 +54,7 @@ def _records(file: TextFile, wanted: Sequence[str]) -> Sequence[Any] | None:
     single = next(lines, None) is None
     if not _ARRAY.match(first.lstrip()):
         try:
-            row = json.loads(first)
+            row = _loads(first)
         except (ValueError, RecursionError):
             if single or not first.lstrip().startswith("{"):
                 return None
@@ -149,4 +149,18 @@ def _json(text: str, place: str) -> Any:
     with as_input_error(
         (ValueError, RecursionError), f"{place} is not JSON: ", f"; {_OBJECTS}", message=one_line
     ):
-        return json.loads(text, parse_float=str, parse_int=str)  # numbers as written: 1.10 stays "1.10"
+        return _loads(text)
+
+
+def _loads(text: str) -> Any:
+    """JSON with numbers as they are written: 1.10 stays "1.10"; ValueError for a key that stands twice."""
+    return json.loads(text, parse_float=str, parse_int=str, object_pairs_hook=_distinct)
+
+
+def _distinct(pairs: Sequence[tuple[str, Any]]) -> Record:
+    record = dict(pairs)
+    if len(record) < len(pairs):
+        names = [name for name, _ in pairs]
+        again = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"an object has the key {again!r} twice")
+    return record

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import chain
 
 from vnait.data.tasks import MULTILABEL, REGRESSION
-from vnait.data.text import folded
+from vnait.data.text import folded, is_blank
 from vnait.shared.errors import InputError
 
 logger = logging.getLogger("vnait")
@@ -26,7 +26,7 @@ def labels_in(cell: str) -> list[str]:
     >>> labels_in("drama | crime|drama|"), labels_in(" | ")
     (['crime', 'drama'], [])
     """
-    return sorted({part.strip() for part in cell.split(LABEL_SEPARATOR)} - {""})
+    return sorted({part.strip() for part in cell.split(LABEL_SEPARATOR) if not is_blank(part)})
 
 
 def cell_of(labels: Iterable[str]) -> str:

@@ -6,6 +6,7 @@ import logging
 from collections.abc import Callable, Iterable, Sequence
 
 from vnait.data.pairs import are_pairs, sides_of
+from vnait.data.text import is_blank
 from vnait.shared.errors import InputError
 
 logger = logging.getLogger("vnait")
@@ -34,7 +35,7 @@ def complete_rows(
     """
     _, textless = _textless(source, texts)
     dropped = set(textless)
-    unlabelled = [row for row, label in enumerate(labels) if row not in dropped and not label.strip()]
+    unlabelled = [row for row, label in enumerate(labels) if row not in dropped and is_blank(label)]
     written = len(texts) - len(textless)
     if written == len(unlabelled) and not (sets and of_tests):
         raise InputError(
@@ -59,7 +60,7 @@ def _textless(source: str, texts: Iterable[str]) -> tuple[int, list[int]]:
     for row, text in enumerate(texts):
         count += 1
         sides = sides_of(text)
-        if not all(side.strip() for side in sides):
+        if any(map(is_blank, sides)):
             textless.append(row)
     if not count:
         raise InputError(f"{source} has no rows below its header; expected at least one text.")

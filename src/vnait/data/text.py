@@ -15,6 +15,7 @@ VERSION = 1  # of the steps; it is saved with the tokenizer
 # White space, the zero-width space, the byte-order mark and ASCII's separators of records.
 _GAP = r"[[\s\u200b\ufeff\x1c-\x1f]&&[^ ]]"
 _NO_WIDTH = dict.fromkeys(map(ord, "\u200b\ufeff"))  # gaps between words of a text, but not to the eye
+_FILLERS = "\u115f\u1160\u3164\uffa0"  # letters of Korean that nothing shows
 _TAGS = r"\x{e0020}-\x{e007f}"  # after a black flag they name a region, such as Scotland
 _INVISIBLE = rf"[[\p{{Cc}}\p{{Cf}}\p{{Default_Ignorable_Code_Point}}]&&[^\u200c\u200d{_TAGS}]]"
 # Letters of these scripts change their form by a joiner between them, and words their meaning.
@@ -34,6 +35,13 @@ _STRAY = "|".join(
         rf"[{_TAGS}](?<![\x{{1f3f4}}{_TAGS}][{_TAGS}])[{_TAGS}]*",
     ]
 )
+# Several in a row look like the first alone.
+_REPEATED = r"[\u200c\u200d](?<=[\u200c\u200d][\u200c\u200d])"
+# Marks that NFC puts before a dot above: those below a letter, beside it and through it.
+_BEFORE_DOT = r"\u0316-\u0319\u031b-\u033c\u0347-\u0349\u034d\u034e\u0353-\u0356\u0359\u035a"
+# Of a small i, also one with other marks: the dot of \u0130, or of an I that has it as a mark.
+_DOT = "|".join(rf"[iįịḭ][\u0307{_BEFORE_DOT}]{{{count}}}\u0307" for count in range(3))
+_DOT = rf"\u0307(?<={_DOT})"
 _FINAL_SIGMA = r"σ(?<=[\p{L}\p{M}]σ)(?!\p{M}*\p{L})"
 _NOT_COMPOSED = "\U00011935\U00011930", "\U00011938"  # by NFC in tokenizers 0.23, of Unicode 14's letters
 # The first letter that each version of Unicode added.
@@ -66,6 +74,17 @@ def folded(name: str) -> str:
     return normalized(seen).casefold()
 
 
+def is_blank(text: str) -> bool:
+    """Whether nothing of a text can be seen.
+
+    >>> is_blank(" \u00a0\u200b\u3164"), is_blank("!")
+    (True, False)
+    """
+    if any(letter.isalnum() and letter not in _FILLERS for letter in text):  # as of most texts the first
+        return False
+    return not normalized(text)
+
+
 @cache
 def _steps(lower: bool) -> Any:
     return normalizer(lower=lower)
@@ -77,9 +96,10 @@ def normalizer(*, lower: bool = True) -> Any:
     from tokenizers.normalizers import NFC, Lowercase, Replace, Sequence
 
     # Invisible characters first: one between a letter and its accent would keep them apart.
-    removed = [Replace(Regex(_GAP), " "), Replace(Regex(_INVISIBLE), ""), Replace(Regex(_STRAY), "")]
+    removed = [Replace(Regex(_GAP), " ")]
+    removed += [Replace(Regex(pattern), "") for pattern in (_INVISIBLE, _REPEATED, _STRAY)]
     # Lowercase treats each letter alone: İ becomes i with a dot above, Σ never ς.
-    small = [Lowercase(), Replace("i\u0307", "i")]
+    small = [Lowercase(), Replace(Regex(_DOT), "")]
     composed = [NFC(), Replace(*_NOT_COMPOSED)]
     return Sequence([*removed, *small * lower, *composed, *[Replace(Regex(_FINAL_SIGMA), "ς")] * lower])
 

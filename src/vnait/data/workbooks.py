@@ -40,6 +40,7 @@ def excel(path: Path, form: Format) -> Columns:
     # name one far away.
     with extra("excel"):
         from openpyxl import load_workbook
+        from openpyxl.utils.escape import unescape
     # openpyxl, zipfile and expat raise their own.
     with as_input_error(Exception, *_unreadable(path, "an Excel workbook", ".xlsx"), message=one_line):
         with ZipFile(path) as archive:
@@ -48,7 +49,9 @@ def excel(path: Path, form: Format) -> Columns:
 
         def rows(sheet: Any) -> Generator[Sequence[object], None, None]:
             sheet.reset_dimensions()  # a file's own note of its size may be wrong
-            yield from sheet.iter_rows(values_only=True)
+            for row in sheet.iter_rows(values_only=True):
+                # Excel writes control characters by their codes, such as _x000D_.
+                yield [unescape(cell) if isinstance(cell, str) else cell for cell in row]
 
         sheets = [
             Sheet(sheet.title, sheet.sheet_state != "visible", partial(rows, sheet))
