@@ -18,6 +18,7 @@ from vnait.data import vocabulary as vocabulary
 from vnait.shared.errors import InputError
 from vnait.train import baselines, predict, saved
 from vnait.train.baselines import BASELINES, FROZEN, OF, STANDARDIZED, UNIT_ROWS, fit_baseline
+from vnait.train.features import Terms
 from vnait.train.predict import load
 from vnait.train.run import SIMPLE_OF
 
@@ -212,3 +213,12 @@ def words_file(tmp_path_factory):
 
 def test_the_names_that_the_command_line_knows_are_those_that_are_fitted():
     assert {task: tuple(models) for task, models in OF.items()} == SIMPLE_OF
+
+
+@pytest.mark.parametrize(
+    ("texts", "wrong"),
+    [([" ", "\u200b"] * 9, "have no word;"), ([f"w{n}" for n in range(1000)], "that two of them have")],
+)
+def test_texts_without_words_are_refused(texts, wrong):
+    with pytest.raises(InputError, match=wrong):
+        Terms.fit("words", "words", texts)

@@ -559,6 +559,7 @@ def test_explain_cuts_where_the_model_cuts(word_file):
         ([["a", ["b", "c"]]] * 40, Y, "X[0] is list, not two strings"),
         (X, np.array([1, "1"] * 20, dtype=object), "y mixes labels that have no order (int and str)"),
         ([*X[:-1], "half \ud83d"], Y, "contains a lone surrogate"),
+        (X, ["half \ud83d", *Y[1:]], "contains a lone surrogate"),
         (X, [1.0, 2.5] * 20, "y has fractions, such as 2.5, and classes have none; take TextRegressor"),
         (X, [["a"], *[["a", "b"]] * 39], "y is neither labels nor a matrix of them"),
         ("a text", ["a"], "X is one string"),

@@ -9,6 +9,7 @@ import sys
 import numpy as np
 import pytest
 import torch
+from transformers import pipeline
 
 from helpers import compare_two, save_vectors
 from test_finetune import WORDS, saved_base
@@ -107,6 +108,16 @@ def compared(file, word_file, tmp_path_factory):
 def written(tmp_path, text: str, name: str = "words.txt") -> str:
     (tmp_path / name).write_text(text, encoding="utf-8")
     return str(tmp_path / name)
+
+
+def test_an_empty_text_in_a_pipeline_has_no_tags(fitted):
+    pipe = pipeline("token-classification", model=fitted.model, tokenizer=fitted.tokenizer, device="cpu")
+    (alone,) = pipe(["they walk"])
+    for texts in (["", "they walk"], ["they walk", " \u200b"], ["\ufeff", ""]):
+        answers = pipe(texts)
+        assert [[row["entity"] for row in rows] for rows in answers] == [
+            [row["entity"] for row in alone] if "walk" in text else [] for text in texts
+        ]
 
 
 @pytest.mark.parametrize("name", ["words.conllu", "words.txt"])

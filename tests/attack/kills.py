@@ -18,6 +18,7 @@ import warnings
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import astuple, dataclass, fields
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -74,7 +75,7 @@ class Kill:
             send(main, self.number)
 
 
-def begin(main: int, kill: Kill, folder: Path) -> None:
+def begin(kill: Kill, folder: Path, main: int) -> None:
     """What a worker begins with in place of `end_with` alone."""
     end_with(main)
     if kill.place == "worker":
@@ -91,7 +92,7 @@ def command(folder: Path, jobs: int, kill: Kill | None = None, start: str = "lok
         set_start_method(start, force=True)
         if kill is not None:
             main = os.getpid()
-            engines.end_with = lambda parent: begin(parent, kill, folder)  # type: ignore[assignment]
+            engines.end_with = partial(begin, kill, folder)  # type: ignore[assignment]
             if kill.place == "command":
                 strike(kill.point, kill.at, lambda: kill.strike(main, folder))
         words = ["compare", str(folder.parent / "rows.csv"), "--methods", "none", "--seeds", str(SEEDS)]
@@ -242,4 +243,7 @@ def print_row(name: str, tally: Tally) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main(*map(int, sys.argv[1:2]), *sys.argv[2:]))
+    # By this name loky's workers import `begin`, and with it the points. Of __main__ they would get copies.
+    import kills
+
+    sys.exit(kills.main(*map(int, sys.argv[1:2]), *sys.argv[2:]))

@@ -10,6 +10,8 @@ import unicodedata
 from functools import cache
 from typing import Any
 
+from vnait.shared.errors import InputError, has_surrogate
+
 VERSION = 1  # of the steps; it is saved with the tokenizer
 
 # White space, the zero-width space, the byte-order mark and ASCII's separators of records.
@@ -60,8 +62,18 @@ def normalized(text: str, *, lower: bool = True) -> str:
     if text.isascii() and text.isprintable():  # as most are
         plain = text.lower() if lower else text
     else:
+        check_whole(text)
         plain = _steps(lower).normalize_str(text)
     return " ".join(plain.split())
+
+
+def check_whole(text: str) -> None:
+    """Raise InputError for half a character in a text."""
+    if has_surrogate(text):
+        raise InputError(
+            f"the text {text[:40]!r} contains a lone surrogate, which is not valid text; write it again "
+            "from the original text."
+        )
 
 
 def folded(name: str) -> str:

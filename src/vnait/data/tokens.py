@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 from vnait.data.pairs import TOKEN, are_pairs, check_sides, cut, joined, sides_of
 from vnait.data.sentences import Piece, pieces, split_words
-from vnait.data.text import VERSION, normalized, normalizer
-from vnait.shared.errors import InputError, extra, has_surrogate
+from vnait.data.text import VERSION, check_whole, normalized, normalizer
+from vnait.shared.errors import InputError, extra
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerFast
@@ -341,11 +341,8 @@ def _spacing(tokenization: str) -> Any:
 
 def _segmented(texts: Iterable[str], tokenization: str | None) -> Iterable[str]:
     texts = list(texts)
-    if halved := next((text for text in texts if has_surrogate(text)), None):
-        raise InputError(
-            f"the text {halved[:40]!r} contains a lone surrogate, which is not valid text; write it again "
-            "from the original text."
-        )
+    for text in texts:
+        check_whole(text)
     if tokenization != "jieba":
         return texts
     jieba = _jieba()

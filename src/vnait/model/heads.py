@@ -49,6 +49,7 @@ class _Head(VnaitPreTrainedModel):
         position_ids: PositionIds = None,
     ) -> ModelOutput:
         """`logits`, per text or per token, and `loss` (task + regularizer) if labels are given."""
+        length = None if input_ids is None else input_ids.shape[1]
         input_ids, attention_mask = self.filled(input_ids, attention_mask)
         batch = Batch(
             input_ids=input_ids,
@@ -61,6 +62,8 @@ class _Head(VnaitPreTrainedModel):
         )
         encoded = self.model.read(batch)
         logits = self.logits(encoded, input_ids)
+        if logits.ndim == 3:  # of the tokens that were given
+            logits = logits[:, :length]
         return self.output_class(
             loss=None if labels is None else self.task_loss(logits, labels) + self.model.penalty(encoded),
             logits=logits,
@@ -69,8 +72,16 @@ class _Head(VnaitPreTrainedModel):
         )
 
     def filled(self, input_ids: Ids, attention_mask: AnyMask) -> tuple[Ids, AnyMask]:
-        """Ids and mask, before anything reads them: as they are."""
-        return input_ids, attention_mask
+        """A text without tokens, as a pipeline gives an empty one, is an unknown word, as in `predict`."""
+        unknown, padding = self.config.unk_token_id, self.config.pad_token_id
+        if input_ids is None or unknown is None or padding is None:
+            return input_ids, attention_mask
+        mask = input_ids != padding if attention_mask is None else attention_mask.bool()
+        if input_ids.shape[1] == 0:  # all texts are empty
+            input_ids = input_ids.new_full((len(input_ids), 1), unknown)
+            return input_ids, torch.ones_like(input_ids)
+        empty = ~mask.any(1, keepdim=True) & (torch.arange(mask.shape[1], device=mask.device) == 0)
+        return torch.where(empty, unknown, input_ids), None if attention_mask is None else mask | empty
 
     def logits(self, encoded: Encoded, input_ids: Ids) -> Tensor:
         """The logits, from the encoder's states."""
@@ -107,18 +118,6 @@ class VnaitForSequenceClassification(_Head):
         """Have another linear part."""
         self.bag = bag
         self.config.one_hot_terms = len(bag.terms) if isinstance(bag, OneHotWords) else 0
-
-    def filled(self, input_ids: Ids, attention_mask: AnyMask) -> tuple[Ids, AnyMask]:
-        """A text without tokens, as a pipeline gives an empty one, is an unknown word, as in `predict`."""
-        unknown, padding = self.config.unk_token_id, self.config.pad_token_id
-        if input_ids is None or unknown is None or padding is None:
-            return input_ids, attention_mask
-        mask = input_ids != padding if attention_mask is None else attention_mask.bool()
-        if input_ids.shape[1] == 0:  # all texts are empty
-            input_ids = input_ids.new_full((len(input_ids), 1), unknown)
-            return input_ids, torch.ones_like(input_ids)
-        empty = ~mask.any(1, keepdim=True) & (torch.arange(mask.shape[1], device=mask.device) == 0)
-        return torch.where(empty, unknown, input_ids), None if attention_mask is None else mask | empty
 
     def logits(self, encoded: Encoded, input_ids: Ids) -> Float[Tensor, "B C"]:
         """From the mean of the states, and the linear part."""

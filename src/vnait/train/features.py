@@ -21,6 +21,7 @@ from vnait.data import words as words_of
 from vnait.data.sentences import split_words
 from vnait.data.text import normalized
 from vnait.pretrained.loading import from_pretrained
+from vnait.shared.errors import InputError
 from vnait.shared.quiet import no_bars
 from vnait.train.base import Base
 
@@ -64,7 +65,13 @@ class Terms:
         """
         new = cls(kind=kind, tokenization=tokenization, terms=[])
         vectorizer = new._vectorizer(vocabulary=None, min_df=2 if len(texts) >= RARE else 1)
-        vectorizer.fit(new._rows(texts))
+        try:
+            vectorizer.fit(new._rows(texts))
+        except ValueError as error:  # of scikit-learn, without a term
+            word = "word that two of them have" if len(texts) >= RARE else "word"
+            raise InputError(
+                f"the {len(texts):,} texts have no {word}; give texts that are not empty."
+            ) from error
         terms = vectorizer.get_feature_names_out().tolist()
         if more is not None:
             vectorizer = new._vectorizer(vocabulary=terms).fit(new._rows(more))
