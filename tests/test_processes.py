@@ -13,6 +13,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from joblib.externals.loky import get_reusable_executor
 from torch import nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
@@ -203,11 +204,13 @@ def test_trainings_beside_others_are_as_one_after_the_other(count, foreign, word
     for _ in range(count):
         interleave(rng, words, expected, [])
     if count > 100:
-        with pool_of("spawn") as spawned, pool_of(START_METHODS[-1]) as served:
-            for pool in (spawned, served):  # each imports, which takes minutes on a busy machine
+        jobs = get_reusable_executor(2, initializer=begin)  # of joblib, for n_jobs
+        with pool_of("spawn") as spawned, pool_of(START_METHODS[-1]) as served, jobs:
+            pools = [spawned, served, jobs]
+            for pool in pools:  # each imports, which takes minutes on a busy machine
                 pool.submit(int).result()
             for _ in range(count // 2):
-                interleave(rng, words, expected, [spawned, served])
+                interleave(rng, words, expected, pools)
     assert not processes._held
 
 
