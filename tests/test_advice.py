@@ -102,6 +102,15 @@ def test_two_seeds_with_a_better_transformer_leave_open_whether_a_simple_model_i
     assert not any("enough" in sentence for sentence in sentences)
 
 
+def test_records_in_another_order_give_the_same_advice():
+    """As when a report reads them from a file; methods that tie on the validation rows included."""
+    tied = [0.6, 0.62, 0.61]
+    valid = dict.fromkeys(("none", "rope", "alibi", "tfidf", BASELINE), tied)
+    scores = {name: [score + 0.01 * place for score in tied] for place, name in enumerate(valid)}
+    records = made(scores, valid=valid)
+    assert advice(results(records)) == advice(results(records[::-1]))
+
+
 def on_one_test_set(shares: dict[str, float], rows: int):
     """Records of five seeds that answer the same share of the same rows right, each model its own rows."""
     draw = np.random.default_rng(0)

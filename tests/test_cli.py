@@ -25,6 +25,7 @@ import pytest
 import torch
 import typer
 from rich.cells import cell_len
+from threadpoolctl import threadpool_info
 
 from helpers import forkserver, save_vectors
 from test_advice import FLAT, HIGH, made, results
@@ -44,8 +45,9 @@ from vnait.positions.methods import METHODS
 from vnait.positions.recipe import Recipe
 from vnait.shared.errors import InputError
 from vnait.shared.files import fingerprint
+from vnait.shared.processes import threads
+from vnait.train import baselines, predict
 from vnait.train import fitting as train
-from vnait.train import predict
 from vnait_lab.runners import SUITES
 
 VNAIT = Path(sys.executable).with_name("vnait")
@@ -198,6 +200,26 @@ def test_every_option_of_train_reaches_the_run(home, document):
     ]
     assert (run["steps"], run["max_length"], run["learning_rate"], run["tune_vectors"]) == (2, 3, 0.5, True)
     assert predict.load("new").tokenizer.init_kwargs["tokenization"] == "characters"
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_a_simple_model_is_fitted_on_the_threads_of_its_settings(count, home, vnait, monkeypatch):
+    """More of them than a machine has to spare make it many times slower; other numbers sum in another order."""
+    counts = set()
+    fit = baselines._of
+
+    def counting(*args):
+        counts.update(
+            library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas"
+        )
+        return fit(*args)
+
+    monkeypatch.setattr(baselines, "_of", counting)
+    with threads(3):
+        vnait("train", "data.csv", "--method", "tfidf", "--threads", str(count), "--out", "new", "--quiet")
+        assert counts == {count}
+        TextClassifier("tfidf").fit(["a dull film", "a warm film"] * 9, ["neg", "pos"] * 9)
+    assert counts == {1, count}
 
 
 @pytest.mark.parametrize(("method", "steps"), [("none", ("--steps", "2")), ("tfidf", ())])

@@ -258,9 +258,10 @@ def test_too_many_shots_name_every_short_class_and_the_most_there_can_be():
     labels = ["a"] * 20 + ["b"] * 7 + ["c"] + ["d"] * 16
     with pytest.raises(InputError) as error:
         shots(labels, count=16, seed=0)
-    assert (
-        str(error.value)
-        == "16 shots are more than there are: class 'b' has 7 rows, class 'c' has 1 row. Use 1 or fewer."
+    assert str(error.value) == (
+        "16 shots are more than there are: class 'b' has 7 rows, class 'c' has 1 row. Use 1 or fewer; leave "
+        "out small classes with --min-class 16 (min_class=16 in Python); or, if labels differ in their "
+        "spelling alone, merge them with --merge-labels (merge_labels=True)."
     )
     assert len(shots(labels, count=1, seed=0)) == 4
 

@@ -138,8 +138,9 @@ def train_command(
     read = partial(shared.read_with_tests, data, test, text, label, files, labels, task)
     if folder is None and (method in SIMPLE_OF.get(task, ()) or (base is not None and method == FROZEN)):
         _check_simple(method, context.params)
+        run = Run(seed=seed, class_weight=weights, threads=threads)
         with progress(quiet, f"training {method}"):
-            simple = _simple(method, base, *read(), out, words, Run(seed=seed, class_weight=weights))
+            simple = _simple(method, base, *read(), out, words, run)
         _show(simple, out, as_json)
         return
     if folder is None:
@@ -211,6 +212,7 @@ def _simple(
     from vnait.data import summary
     from vnait.data.vocabulary import vocabulary_of
     from vnait.results import card as cards
+    from vnait.shared.processes import threads
     from vnait.train import baselines
     from vnait.train.saved import check_replaceable
     from vnait.train.tasks import target_of
@@ -222,16 +224,17 @@ def _simple(
         reads = baselines.pooled(base)
     elif method in READS_VECTORS:
         reads = vocabulary_of(table.texts, **words, seed=run.seed)
-    fitted = baselines.fit_baseline(
-        method if base is None else baselines.FROZEN,
-        table,
-        tests,
-        reads,
-        tokenization=words["tokenization"],
-        seed=run.seed,
-        validation=run.held_out(len(table)),
-        class_weight=run.class_weight,
-    )
+    with threads(run.threads):
+        fitted = baselines.fit_baseline(
+            method if base is None else baselines.FROZEN,
+            table,
+            tests,
+            reads,
+            tokenization=words["tokenization"],
+            seed=run.seed,
+            validation=run.held_out(len(table)),
+            class_weight=run.class_weight,
+        )
     assert fitted.record is not None
     fitted.save(out, extras={cards.NAME: cards.card(fitted.record, summary(table, words["tokenization"]))})
     return fitted

@@ -159,7 +159,9 @@ def shots(labels: Sequence[str], *, count: int, seed: int, groups: Sequence[str]
     if short:
         largest = min(map(len, classes.values()))
         raise InputError(
-            f"{count} shots are more than there are: {_counts(short, classes)}. Use {largest} or fewer."
+            f"{count} shots are more than there are: {_counts(short, classes)}. Use {largest} or fewer; "
+            f"leave out small classes with --min-class {count} (min_class={count} in Python); or, if "
+            "labels differ in their spelling alone, merge them with --merge-labels (merge_labels=True)."
         )
     if groups is not None:
         classes = {name: _in_turn(rows, groups) for name, rows in classes.items()}
@@ -190,7 +192,8 @@ def warn_of_repeats(train_texts: Iterable[str], test_texts: Sequence[str], what:
     """`repeated`, with a warning in the log if there are any."""
     if count := repeated(train_texts, test_texts):
         logger.warning(
-            "%d of %d %s rows also occur in the training rows, so scores are too good; remove the repeats.",
+            "%d of %d %s rows also occur in the training rows, so scores are too good; remove the repeats, "
+            "or keep them on one side with --group and the name of the text's column.",
             *(count, len(test_texts), what),
         )
     return count

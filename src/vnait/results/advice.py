@@ -73,7 +73,10 @@ def _beside_simple(results: Results, best: str) -> str:
         return ""
     if not results.is_transformer(best):
         difference = results.difference(transformer, best, results.most)
-        pair = f"{transformer}, the best Transformer, minus {best} is {results.metric.of(difference)}"
+        pair = (
+            f"{transformer}, the best Transformer on the validation rows, minus {best} is "
+            f"{results.metric.of(difference)}"
+        )
         if results.metric.better * difference.sign > 0:
             return f"On the test rows {pair}."
         if difference.low is None and results.metric.better * difference.mean > 0:
@@ -137,18 +140,14 @@ def _second(results: Results, best: str) -> str:
 
 def _order(results: Results) -> str:
     """The method with positions that is best on the validation rows, compared to none."""
-    rivals = [
+    best = results.first(
         method
         for method in results.methods
-        if method != NONE
-        and ":" not in method
-        and results.is_transformer(method)
-        and results.validation(method) is not None
-    ]
-    if not rivals or not results.of(NONE, results.most):
+        if method != NONE and ":" not in method and results.is_transformer(method)
+    )
+    if best is None or not results.of(NONE, results.most):
         return ""
     better = results.metric.better
-    best = max(rivals, key=lambda method: better * (results.validation(method) or 0))
     differences = results.differences(best, NONE, results.most)
     effect = results.difference(best, NONE, results.most)
     lower = "" if better > 0 else " RMSE (lower is better)"

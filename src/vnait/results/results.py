@@ -1,6 +1,6 @@
 """Results of a comparison, computed from its records: means, paired differences, intervals, conclusions."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -173,15 +173,15 @@ class Results:
         """The cheapest of `tied`; None if no rows were held out.
 
         A simple model is cheaper than a Transformer, and a Transformer with fewer parameters than another.
-        Of equally cheap ones the best score decides.
+        Of equally cheap ones the best score decides, as in `first`.
         """
 
-        def cost(method: str) -> tuple[bool, int, float]:
-            score = self.metric.better * (self.validation(method) or 0.0)
+        def cost(method: str) -> tuple[bool, int]:
             transformer = self.is_transformer(method)
-            return transformer, transformer * self.of(method, self.most)[0].parameters, -score
+            return transformer, transformer * self.of(method, self.most)[0].parameters
 
-        return min(self.tied, key=cost, default=None)
+        least = min(map(cost, self.tied), default=None)
+        return self.first(method for method in self.tied if cost(method) == least)
 
     @cached_property
     def tied(self) -> list[str]:
@@ -197,7 +197,7 @@ class Results:
             for method in self.methods
             if (score := self.validation(method)) is not None
         }
-        top = max(means, key=lambda method: means[method], default=None)
+        top = self.first(means)
         if top is None:
             return []
         rows = self.validation_rows
@@ -224,18 +224,19 @@ class Results:
     @property
     def simple(self) -> str | None:
         """The simple model with the best validation score at the most labels; None if none was scored."""
-        return self._first(transformer=False)
+        return self.first(method for method in self.methods if not self.is_transformer(method))
 
     @property
     def transformer(self) -> str | None:
         """The Transformer with the best validation score at the most labels; None if none was scored."""
-        return self._first(transformer=True)
+        return self.first(filter(self.is_transformer, self.methods))
 
-    def _first(self, *, transformer: bool) -> str | None:
+    def first(self, methods: Iterable[str]) -> str | None:
+        """The one with the best validation score at the most labels; of equal ones the first by name."""
         scores = {
-            method: self.metric.better * score
-            for method in self.methods
-            if self.is_transformer(method) == transformer and (score := self.validation(method)) is not None
+            method: round(self.metric.better * score, 9)
+            for method in sorted(methods)
+            if (score := self.validation(method)) is not None
         }
         return max(scores, key=lambda method: scores[method], default=None)
 

@@ -25,6 +25,7 @@ from vnait.shared.errors import InputError, as_input_error
 from vnait.shared.escaping import json_text
 from vnait.shared.files import home
 from vnait.shared.keys import plain
+from vnait.shared.processes import threads
 from vnait.train import predict
 from vnait.train.arrays import (
     Texts,
@@ -93,15 +94,16 @@ class _OfTexts(BaseEstimator):
             assert words is not None
             self.fitted_ = fit(run, table, words, weights=weights, callback=callback)
         else:
-            self.fitted_ = fit_baseline(
-                self.method,
-                table,
-                words=words,
-                tokenization=self.tokenization,
-                seed=run.seed,
-                validation=run.held_out(len(table)),
-                weights=None if weights is None else np.asarray(weights),
-            )
+            with threads(run.threads):
+                self.fitted_ = fit_baseline(
+                    self.method,
+                    table,
+                    words=words,
+                    tokenization=self.tokenization,
+                    seed=run.seed,
+                    validation=run.held_out(len(table)),
+                    weights=None if weights is None else np.asarray(weights),
+                )
         self.seed_ = run.seed
         return self
 
