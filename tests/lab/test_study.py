@@ -169,7 +169,7 @@ def test_the_pages_state_how_many_claims_there_are(committed: dict[str, Findings
         words.update(one.verdict(claim, committed[one.name]).word for claim in one.claims)
     total, yes, partly, no = words.total(), words["confirmed"], words["conditional"], words["refuted"]
     stated = {
-        "README.md": [f"of {total} claims", f"{yes} hold, {partly} under conditions, and {no} do not"],
+        "README.md": [f"of {total} claims", f"{yes} hold, {partly} under conditions, {no} do not, and {words['undecided']} are open"],
         "docs/results.md": [
             f"Of {total} claims",
             f"{yes} are confirmed, {partly} conditional, {no} refuted and {words['undecided']} undecided",
