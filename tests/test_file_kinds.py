@@ -516,6 +516,16 @@ def test_a_small_file_does_not_fill_the_memory(kind, tmp_path, monkeypatch):
     assert peak < 4e7
 
 
+def test_a_zip_archive_of_an_unknown_version_is_refused(tmp_path):
+    path = tmp_path / "d.csv.zip"
+    zipped("d.csv", PLAIN)(path)
+    content = path.read_bytes()
+    at = content.index(b"PK\x01\x02") + 6  # the version that a reader needs, in the list of files
+    path.write_bytes(content[:at] + b"\x9a" + content[at + 1 :])
+    with pytest.raises(InputError, match="d.csv.zip can't be read: zip file version 15.4. Check the file"):
+        read(path)
+
+
 def test_a_line_longer_than_any_text_is_refused(tmp_path):
     path = tmp_path / "d.csv"
     path.write_bytes(b"text,label\n" + b"a" * (1 << 24))

@@ -38,6 +38,8 @@ _PART = 1 << 16  # characters looked at together
 MAX_LINE = 1 << 24  # characters of a line, or of a cell, ten times the longest novel
 CELL = 64  # bytes that a cell takes in memory beside its characters
 MAX_GIB = 1  # GiB that a packed table may unpack to: its texts are held in memory, to train on them
+# What reading a damaged packed file raises; the last is of a zip archive with an unknown version.
+DAMAGED = EOFError, zlib.error, LZMAError, BadZipFile, NotImplementedError
 Row = tuple[int, list[str]]  # its number and its cells
 Rows = Callable[[], Iterator[Row]]  # of a table, anew at each call
 
@@ -171,7 +173,7 @@ def _readable(path: Path) -> Iterator[None]:
     """Around what reads a file: its errors as an InputError."""
     try:
         yield
-    except (OSError, EOFError, zlib.error, LZMAError, BadZipFile) as error:
+    except (OSError, *DAMAGED) as error:
         raise InputError(
             f"{path} can't be read: {one_line(error)}. Check the file and its permissions."
         ) from error
@@ -197,7 +199,7 @@ def _only_file(file: BinaryIO) -> IO[bytes]:
     name = _only_name(archive)
     try:
         return archive.open(name)
-    except (RuntimeError, NotImplementedError) as error:  # of zipfile, for a password or another method
+    except RuntimeError as error:  # of zipfile, for a password or another method
         raise BadZipFile(str(error)) from error
 
 

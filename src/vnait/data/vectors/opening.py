@@ -2,14 +2,12 @@
 
 import codecs
 import io
-import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from lzma import LZMAError
 from pathlib import Path
-from zipfile import BadZipFile, ZipFile
+from zipfile import ZipFile
 
-from vnait.data.decoding import PACKED
+from vnait.data.decoding import DAMAGED, PACKED
 from vnait.shared.errors import InputError, one_line
 from vnait.shared.files import unpacked
 
@@ -43,8 +41,6 @@ _FOREIGN = {
     b"{": "is JSON; save words and vectors as text",
     b"[": "is JSON; save words and vectors as text",
 }
-# What reading a damaged packed file raises; the last is of a zip archive with an unknown version.
-DAMAGED = EOFError, zlib.error, LZMAError, BadZipFile, NotImplementedError
 
 
 @contextmanager

@@ -8,7 +8,8 @@ from typing import TypeVar
 import numpy as np
 from jaxtyping import Float32
 
-from vnait.data.vectors.opening import DAMAGED, most_bytes, opened
+from vnait.data.decoding import DAMAGED
+from vnait.data.vectors.opening import most_bytes, opened
 from vnait.data.vectors.sniffing import BINARY, Layout, are_numbers, is_name
 from vnait.shared.errors import InputError
 
