@@ -204,7 +204,7 @@ def test_every_option_of_train_reaches_the_run(home, document):
 
 @pytest.mark.parametrize("count", [1, 2])
 def test_a_simple_model_is_fitted_on_the_threads_of_its_settings(count, home, vnait, monkeypatch):
-    """More of them than a machine has to spare make it many times slower; other numbers sum in another order."""
+    """More than a busy machine has make it many times slower, and another number sums in another order."""
     counts = set()
     fit = baselines._of
 

@@ -522,7 +522,7 @@ def test_a_zip_archive_of_an_unknown_version_is_refused(tmp_path):
     content = path.read_bytes()
     at = content.index(b"PK\x01\x02") + 6  # the version that a reader needs, in the list of files
     path.write_bytes(content[:at] + b"\x9a" + content[at + 1 :])
-    with pytest.raises(InputError, match="d.csv.zip can't be read: zip file version 15.4. Check the file"):
+    with pytest.raises(InputError, match="can't be read: zip file version 15"):
         read(path)
 
 

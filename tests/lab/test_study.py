@@ -168,11 +168,15 @@ def test_the_pages_state_how_many_claims_there_are(committed: dict[str, Findings
     for one in map(studies.load, studies.NAMES):
         words.update(one.verdict(claim, committed[one.name]).word for claim in one.claims)
     total, yes, partly, no = words.total(), words["confirmed"], words["conditional"], words["refuted"]
+    undecided = words["undecided"]
     stated = {
-        "README.md": [f"of {total} claims", f"{yes} hold, {partly} under conditions, {no} do not, and {words['undecided']} are open"],
+        "README.md": [
+            f"of {total} claims",
+            f"{yes} hold, {partly} under conditions, {no} do not, and {undecided} are open",
+        ],
         "docs/results.md": [
             f"Of {total} claims",
-            f"{yes} are confirmed, {partly} conditional, {no} refuted and {words['undecided']} undecided",
+            f"{yes} are confirmed, {partly} conditional, {no} refuted and {undecided} undecided",
             f"{len(studies.NAMES)} short studies",
         ],
     }
