@@ -19,6 +19,7 @@ from vnait.positions.coordinates import (
     Index,
     Jitter,
     Joined,
+    Projection,
     Randomized,
     Running,
     Saturating,
@@ -64,7 +65,10 @@ COORDINATES = {
     "Phase": (2, lambda: where_is.Phase(periods=[3, 8.5])),
     "Spectrum path": (3, lambda: where_is.Spectrum(size=3)),
     "Spectrum grid": (2, lambda: where_is.Spectrum(size=2, graph=(2, 3))),
-    "Joined": (2, lambda: Joined(*(Running(source="content", dim=DIM) for _ in range(HEADS)))),
+    "Joined": (
+        HEADS,
+        lambda: Joined(Running(source="content", dim=DIM), Running(source=Projection(dim=DIM, lines=1))),
+    ),
     "Jitter": (1, lambda: Jitter(Span(source="uniform"))),
     "Randomized": (1, lambda: Randomized(limit=100)),
 }

@@ -115,10 +115,12 @@ def in_a_process(work: Callable[[], None], output: Path) -> tuple[int, int]:
         except SystemExit as error:
             code = int(error.code or 0)
         finally:
-            threading._shutdown()  # as Python ends, which is how the workers end
-            atexit._run_exitfuncs()
-            sys.stdout.flush(), sys.stderr.flush()
-            os._exit(code)
+            try:
+                threading._shutdown()  # as Python ends, which is how the workers end
+                atexit._run_exitfuncs()
+                sys.stdout.flush(), sys.stderr.flush()
+            finally:  # a signal that comes here must not go on to clean up as the parent
+                os._exit(code)
     until = time.monotonic() + LONGEST
     while time.monotonic() < until:
         ended, status = os.waitpid(child, os.WNOHANG)
