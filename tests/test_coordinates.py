@@ -456,17 +456,36 @@ def test_a_projection_gives_a_running_coordinate_per_line() -> None:
     """R_h = cumsum(softplus(w_h . e + b_h)), in order beside others, and from the gaps of a cache too."""
     torch.manual_seed(0)
     sums = Running(source=Projection(dim=3, lines=2), min_gap=0)
-    nn.init.normal_(sums.source.tell.weight)
-    nn.init.normal_(sums.source.tell.bias)
+    nn.init.normal_(sums.source.linear.weight)
+    nn.init.normal_(sums.source.linear.bias)
     vectors, mask = torch.randn(2, 5, 3), torch.tensor([[1, 1, 1, 1, 1], [0, 1, 1, 1, 0]]).bool()
     at = sums(vectors, mask)
     for text, line in ((0, 0), (0, 1), (1, 0), (1, 1)):
-        z = vectors[text, mask[text]] @ sums.source.tell.weight[line] + sums.source.tell.bias[line] + UNIT_Z
+        z = (
+            vectors[text, mask[text]] @ sums.source.linear.weight[line]
+            + sums.source.linear.bias[line]
+            + UNIT_Z
+        )
         torch.testing.assert_close(at[text, mask[text], line], z.exp().log1p().double().cumsum(0))
     joined = Joined(Running(), sums, Index())
     assert torch.equal(joined(vectors, mask)[..., 1:3], at)
     begun = Joined(Start(Running()), sums)
     assert torch.equal(begun.locate(begun.gaps(vectors, mask), mask), begun(vectors, mask))
+
+
+def test_several_z_per_token_are_as_many_spans() -> None:
+    torch.manual_seed(0)
+    source = Projection(dim=3, lines=2)
+    nn.init.normal_(source.linear.weight)
+    vectors, times = torch.randn(1, 4, 3), torch.tensor([[[0.0], [1.0], [5.0], [6.0]]])
+    at = Span(source=source)(vectors, everything(4), times)
+    for line in range(2):
+        z = Given(source(vectors, everything(4))[..., line].detach())
+        torch.testing.assert_close(at[..., line : line + 1], Span(source=z)(None, everything(4), times))
+    with pytest.raises(ValueError, match="Start reads one running coordinate"):
+        Start(Running(source=source))
+    with pytest.raises(ValueError, match="lines=0; it must be 1 or more"):
+        Projection(dim=3, lines=0)
 
 
 @settings(max_examples=40)

@@ -40,6 +40,8 @@ CELL = 64  # bytes that a cell takes in memory beside its characters
 MAX_GIB = 1  # GiB that a packed table may unpack to: its texts are held in memory, to train on them
 # What reading a damaged packed file raises; the last is of a zip archive with an unknown version.
 DAMAGED = EOFError, zlib.error, LZMAError, BadZipFile, NotImplementedError
+LFS = b"version https://git-lfs"  # how its pointers begin
+LFS_POINTER = "is a pointer of Git LFS in place of the file; run git lfs pull"
 Row = tuple[int, list[str]]  # its number and its cells
 Rows = Callable[[], Iterator[Row]]  # of a table, anew at each call
 

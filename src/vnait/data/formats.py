@@ -15,6 +15,8 @@ from typing import Any
 
 from vnait.data.decoding import (
     CELL,
+    LFS,
+    LFS_POINTER,
     MAX_GIB,
     PACKED,
     SEPARATORS,
@@ -35,7 +37,6 @@ from vnait.shared.files import check_unpacked
 
 logger = logging.getLogger("vnait")
 
-LFS = b"version https://git-lfs"
 # The first line of fastText's, and the labels at the ends of a line.
 _FASTTEXT = re.compile(r"(__label__\S+\s+)*__label__[^\s,;|]+(\s|$)|.*[^\s,;|]\s+__label__[^\s,;|]+\s*$")
 _LABELS = re.compile(r"^(?:__label__\S*\s*)+|(?:\s+__label__\S*)+$")
@@ -74,7 +75,7 @@ def check_file(path: Path) -> None:
         raise InputError(f"{path} is a pipe, and a table is read more than once; write it to a file first.")
     with suppress(OSError), path.open("rb") as file:  # whose reader says more of what can't be read
         if file.read(len(LFS)) == LFS:
-            raise InputError(f"{path} is a pointer of Git LFS in place of the file; run git lfs pull.")
+            raise InputError(f"{path} {LFS_POINTER}.")
 
 
 def _file(path: Path, form: Format) -> Columns:

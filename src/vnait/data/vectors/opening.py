@@ -7,7 +7,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from zipfile import ZipFile
 
-from vnait.data.decoding import DAMAGED, PACKED
+from vnait.data.decoding import DAMAGED, LFS, LFS_POINTER, PACKED
 from vnait.shared.errors import InputError, one_line
 from vnait.shared.files import unpacked
 
@@ -36,7 +36,7 @@ _FOREIGN = {
     b"\x5d\0\0": "is packed by LZMA without a container; unpack it (xz -d)",
     b"PK": "is a zip archive without files; get it again",
     b"PAR1": "is a Parquet file; save words and vectors as text",
-    b"version https://git-lfs": "is a pointer of Git LFS in place of the file; run git lfs pull",
+    LFS: LFS_POINTER,
     b"<": "is a web page or XML; get the file itself",
     b"{": "is JSON; save words and vectors as text",
     b"[": "is JSON; save words and vectors as text",

@@ -132,14 +132,16 @@ class Projection(nn.Module):
 
     def __init__(self, *, dim: int, lines: int) -> None:
         super().__init__()
+        if lines < 1:
+            raise ValueError(f"lines={lines}; it must be 1 or more.")
         self.dim, self.lines = dim, lines
-        self.tell = ZeroLinear(dim, lines)
+        self.linear = ZeroLinear(dim, lines)
 
     def forward(self, vectors: Vectors, mask: Mask) -> Lines:
         words = _needed(vectors, "projection")
         dtype = precision(words.dtype)
         with torch.autocast(words.device.type, enabled=False):
-            return UNIT_Z + apply_in(dtype, self.tell, words.to(dtype))
+            return UNIT_Z + apply_in(dtype, self.linear, words.to(dtype))
 
 
 def _needed(vectors: Vectors, source: str) -> Tensor:

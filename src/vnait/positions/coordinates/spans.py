@@ -55,7 +55,8 @@ class Span(nn.Module):
     """Vnait's coordinates: S_i = 100 R_i / R_n, R_i = g_1 + ... + g_i, g_k = softplus(z_k). Shape (B, T, 1).
 
     source          of z: "uniform", "free", "warp", "content", or a module (vectors, mask) -> z (B, T), such
-                    as `Content` that reads more neighbours, or `Warp` of more knots
+                    as `Content` that reads more neighbours, `Warp` of more knots, or `Projection`, whose
+                    several z per token give an axis each
     dim             width of the vectors that "content" reads;  max_length: the longest text, for "free"
     normalization   "span": S_n = 100, in (0, 100]. "sum": S_1 + ... + S_n = 100. "none": R itself, with a
                     uniform gap of 1
@@ -128,7 +129,8 @@ class Span(nn.Module):
                     'take "span", or Index for the positions themselves.'
                 )
             # At a step of 0 the logarithm has no gradient, and the gap has one.
-            log_gaps = log_gaps + (steps(positions, mask) + MIN_STEP).log().to(log_gaps.dtype)
+            log_steps = (steps(positions, mask) + MIN_STEP).log().to(log_gaps.dtype)
+            log_gaps = log_gaps + (log_steps if self.lines is None else log_steps[..., None])
         return self.locate(log_gaps, mask)
 
     def gaps(self, vectors: Vectors, mask: Mask) -> Lines:
@@ -154,8 +156,15 @@ class Span(nn.Module):
         """The coordinate of R, which is not normalized."""
         return nearest_real(running, mask)[..., None]
 
-    def locate(self, log_gaps: Line, mask: Mask) -> At:
+    def locate(self, log_gaps: Lines, mask: Mask) -> At:
         """S (or R) from the logarithms of the gaps."""
+        if self.lines is None:
+            return self._axis(log_gaps, mask)
+        rows = log_gaps.movedim(-1, 1).flatten(0, 1)  # a row per text and line
+        at = self._axis(rows, mask.repeat_interleave(self.lines, 0))
+        return at.unflatten(0, (-1, self.lines)).squeeze(-1).movedim(1, -1)
+
+    def _axis(self, log_gaps: Line, mask: Mask) -> At:
         if self.normalization == "none":
             return self.placed(self.sums(log_gaps, mask), mask)
         line = _fraction(log_gaps, mask, self.min_gap)
@@ -175,8 +184,7 @@ class Running(Span):
 
     Exactly prefix-consistent, hence `causal`, with the sources "uniform", "free" and "content", which here
     looks back only; the arguments are those of `Span`. Neighbours stay distinct while R_n / min_gap is below
-    2^52. A source with several z per token, such as `Projection`, gives an axis for each. Source: this
-    project.
+    2^52. Source: this project.
 
     >>> Running()(None, torch.ones(1, 3, dtype=torch.bool))[0, :, 0].float()
     tensor([1., 2., 3.])
@@ -192,15 +200,6 @@ class Running(Span):
     ) -> None:
         back = _source(source, dim=dim, max_length=max_length, after=0)
         super().__init__(source=back, normalization="none", min_gap=min_gap)
-
-    def locate(self, log_gaps: Lines, mask: Mask) -> At:
-        """R from the logarithms of the gaps."""
-        if log_gaps.dim() == mask.dim():
-            return super().locate(log_gaps, mask)
-        lines = log_gaps.shape[-1]
-        rows = log_gaps.movedim(-1, 1).flatten(0, 1)  # a row per text and line
-        at = super().locate(rows, mask.repeat_interleave(lines, 0))
-        return at.unflatten(0, (-1, lines)).squeeze(-1).movedim(1, -1)
 
 
 class Saturating(Running):
@@ -295,6 +294,10 @@ class Start(nn.Module):
 
     def __init__(self, running: Running) -> None:
         super().__init__()
+        if running.lines is not None:
+            raise ValueError(
+                f"Start reads one running coordinate, and this one has {running.lines}; join it."
+            )
         self.running = running
 
     @property
