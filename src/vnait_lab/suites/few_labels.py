@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from vnait import data as texts
-from vnait.comparison.plan import Plan
+from vnait.comparison.plan import REST, Plan
 from vnait.comparison.trainings import run_plan
 from vnait.data.tables import labels_of
 from vnait.results.record import Record
@@ -104,6 +104,8 @@ def plan_of(
     run: Run,
     *,
     base: str | None = None,
+    unlabelled: str = REST,
+    chooses: bool = False,
 ) -> Plan:
     """The comparison on one set.
 
@@ -129,7 +131,8 @@ def plan_of(
         vectors=None,
         base=base,
         tokenization=SETS[name].tokenization,
-        chooses=False,
+        unlabelled=unlabelled,
+        chooses=chooses,
     )
 
 

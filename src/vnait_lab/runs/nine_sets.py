@@ -1,0 +1,99 @@
+"""Nine sets with few labels, as `vnait compare` runs them, in both situations, with its advice.
+
+    VNAIT_DATA=DIR python -m vnait_lab.runs.nine_sets [--sets splice,trec] [--shots 16] [--seeds 10]
+        [--unlabelled rest,none] [--methods none,vnait-uniform,vnait] [--out studies/records/nine_sets]
+
+Every setting is the default of `vnait compare`: a fifth of the drawn rows is held out to stop and to choose,
+and the model learns from all of them afterwards. "rest": the other texts of train.csv are there without their
+labels, for words, vectors and frequencies. "none": the drawn rows are all there is.
+
+Records are kept in OUT/SITUATION/SET, and finished ones do not run again. Printed are two tables per
+situation, of scores and of `vnait` minus each other model, paired by draw; then what `vnait compare` advises.
+"""
+
+import argparse
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from vnait.comparison.plan import NONE, REST, Plan
+from vnait.comparison.trainings import run_plan
+from vnait.results.advice import advice
+from vnait.results.results import Results
+from vnait.shared.statistics import Interval, interval, paired
+from vnait.train.run import Run
+from vnait_lab import RECORDS
+from vnait_lab.suites.few_labels import SETS, plan_of
+
+METHOD, METHODS = "vnait", "none,vnait-uniform,vnait"
+BySeed = dict[int, float]
+
+
+def results_of(plan: Plan, path: Path) -> Results:
+    """The results of a plan, whose finished trainings are read from `path`."""
+    records = {record.key: record for record in run_plan(plan, path, jobs=1)}
+    return Results(
+        records=[records[plan.key(training)] for training in plan.trainings()],
+        methods=(*plan.baselines, *plan.methods),
+        shots=plan.shots,
+        reference=METHOD,
+    )
+
+
+def scores_of(results: Results, name: str) -> dict[str, BySeed]:
+    """Model -> seed -> its score on the test rows, in the metric of the set."""
+    scores: dict[str, BySeed] = {method: {} for method in results.methods}
+    for record in results.records:
+        scores[record.method][record.seed] = record.metrics[SETS[name].metric]
+    return scores
+
+
+def tables(by_set: dict[str, dict[str, BySeed]], models: Sequence[str]) -> Iterator[str]:
+    """The scores in percent, and `METHOD` minus each other model in points."""
+    yield f"| set | {' | '.join(models)} |"
+    yield "|---" * (1 + len(models)) + "|"
+    for name, scores in by_set.items():
+        yield f"| {name} | {' | '.join(_points(list(scores[model].values())) for model in models)} |"
+    others = [model for model in models if model != METHOD]
+    yield f"\n| {METHOD} minus | {' | '.join(others)} |"
+    yield "|---" * (1 + len(others)) + "|"
+    for name, scores in by_set.items():
+        minus = [_points(paired(scores[METHOD], scores[model]), sign="+") for model in others]
+        yield f"| {name} | {' | '.join(minus)} |"
+
+
+def _points(values: Sequence[float], sign: str = "") -> str:
+    bounds: Interval = interval(values).times(100)
+    return bounds.written("{:" + sign + ".1f}")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--sets", default=",".join(SETS))
+    parser.add_argument("--shots", type=int, default=16)
+    parser.add_argument("--seeds", type=int, default=10)
+    parser.add_argument("--unlabelled", default=f"{REST},{NONE}")
+    parser.add_argument("--methods", default=METHODS)
+    parser.add_argument("--out", type=Path, default=RECORDS / "nine_sets")
+    arguments = parser.parse_args()
+    data = os.environ.get("VNAIT_DATA")
+    if data is None:
+        parser.error("set VNAIT_DATA to a folder with one folder per set (train.csv and test.csv).")
+    methods, shots = arguments.methods.split(","), (arguments.shots,)
+    for situation in arguments.unlabelled.split(","):
+        by_set: dict[str, dict[str, BySeed]] = {}
+        said: list[str] = []
+        models: Sequence[str] = ()
+        for name in arguments.sets.split(","):
+            plan = plan_of(
+                name, data, methods, shots, range(arguments.seeds), Run(), unlabelled=situation, chooses=True
+            )
+            results = results_of(plan, arguments.out / situation / name / "records.jsonl")
+            by_set[name], models = scores_of(results, name), results.methods
+            said += [f"{name}: {' '.join(advice(results, chance_level=plan.chance_level()))}"]
+        print(f"\n--unlabelled {situation}, {arguments.shots} labels per class, {arguments.seeds} draws\n")
+        print("\n".join([*tables(by_set, models), "", *said]), flush=True)
+
+
+if __name__ == "__main__":
+    main()
