@@ -16,9 +16,9 @@ install: .venv/.installed
 	$(BIN)/uv pip install --compile-bytecode --python $(BIN)/python $(ALL) || $(BIN)/pip install $(ALL)
 	touch $@
 
-demo: install  ## DNA windows, whose letters mean something by their order alone: two minutes on two cores
-	$(BIN)/vnait compare builtin:splice --test builtin:splice-test --tokenization characters --shots 64 --seeds 5 \
-		--methods none,sinusoidal,vnait --steps 100 --out runs/demo
+demo: install  ## README's first command: DNA windows, whose letters mean something by their order alone; a minute on two cores
+	$(BIN)/vnait compare builtin:splice --test builtin:splice-test --tokenization characters --methods none,vnait \
+		--shots 32 --seeds 3 --steps 60 --out runs/demo
 
 browser:  ## Debian's chromium, for tests/test_browser.py; where it can't be had, those tests are skipped
 	@command -v chromium >/dev/null || { [ "$$(id -u)" = 0 ] && apt-get update -qq && apt-get install -qq -y chromium; } \

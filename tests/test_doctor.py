@@ -517,6 +517,15 @@ def test_the_command_gives_text_json_and_sarif(capsys, folder, tmp_path):
     assert run(capsys, str(folder), "--rules", "PAD01", "--ignore", "TOK03")[0] == 0
 
 
+@pytest.mark.parametrize(
+    ("rules", "severity", "code"),
+    [("LEN01", "bug", 0), ("LEN01", "trap", 0), ("LEN01", "limit", 1), ("PAD01", "trap", 1), ("PAD01", "bug", 0)],
+)
+def test_the_command_fails_on_findings_as_bad_as_asked_for(capsys, folder, rules, severity, code):
+    """LEN01 is a limit of a BERT, and PAD01 a trap."""
+    assert run(capsys, str(folder), "--rules", rules, "--fail-on", severity)[0] == code
+
+
 def check_sarif(log: dict, folder: Path) -> None:
     """What SARIF 2.1.0 requires, and what code scanners read."""
     assert log["version"] == "2.1.0" and len(log["runs"]) == 1

@@ -2,7 +2,7 @@
 
 import json
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -16,7 +16,7 @@ from vnait.shared.errors import InputError
 EXAMPLES = examples(
     "vnait doctor bert-base-uncased",
     "vnait doctor model --rules PAD01,TOK03 --json",
-    "vnait doctor model --ignore LEN01 --sarif findings.sarif",
+    "vnait doctor model --fail-on trap --ignore LEN01 --sarif findings.sarif",
 )
 
 
@@ -32,6 +32,15 @@ def doctor_command(
     *,
     rules: Annotated[str, option(Panel.OPTIONS, "CODES", "Rules to try, with commas.", "all")] = "",
     ignore: Annotated[str, option(Panel.OPTIONS, "CODES", "Rules to leave out, with commas.", "none")] = "",
+    fail_on: Annotated[
+        Literal["bug", "trap", "limit"],
+        option(
+            Panel.OPTIONS,
+            "SEVERITY",
+            "The mildest finding that makes the command exit with 1 [possible values: bug, trap, limit]",
+            "bug",
+        ),
+    ] = "bug",
     sarif: Annotated[
         Path | None,
         option(Panel.OUTPUT, "FILE", "A .sarif file for code scanners.", "only printed"),
@@ -41,7 +50,7 @@ def doctor_command(
 ) -> None:
     """Check a pretrained text model for faults of position.
 
-    Exits with 1 if one of them is a bug.
+    Exits with 1 if a finding is at least as severe as --fail-on.
     """
     set_up_logging(quiet)
     from vnait.pretrained.doctor import doctor
@@ -58,5 +67,5 @@ def doctor_command(
         print_json(report.document())
     else:
         echo(report.text())
-    if report.bugs:
+    if report.at_least(fail_on):
         raise typer.Exit(1)

@@ -40,7 +40,12 @@ class Report:
     @property
     def bugs(self) -> tuple[Finding, ...]:
         """The findings of severity bug."""
-        return tuple(finding for finding in self.findings if finding.severity == Severity.BUG)
+        return self.at_least(Severity.BUG)
+
+    def at_least(self, severity: str) -> tuple[Finding, ...]:
+        """The findings of this severity, bug, trap or limit, and of the worse ones."""
+        worse = list(Severity)[: list(Severity).index(Severity(severity)) + 1]
+        return tuple(finding for finding in self.findings if finding.severity in worse)
 
     @property
     def kept(self) -> tuple[str, ...]:
