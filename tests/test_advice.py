@@ -166,6 +166,22 @@ def test_order_that_makes_no_difference_and_order_that_is_open():
     assert certain.startswith("Word order makes little difference on this file: vnait minus none")
 
 
+def test_the_effect_of_order_is_given_without_the_linear_parts_too():
+    """One-hot words beside `vnait` know order, and `none` never has them."""
+    records = made({BASELINE: FLAT, "none": FLAT, "vnait": HIGH})
+    for method, alone in (("none", 0.4), ("vnait", 0.5)):
+        for one in records:
+            if one.method == method:
+                one.metrics["accuracy_alone"] = alone + 0.01 * one.seed * (method == "vnait")
+    sentence = about("Word order", advice(results(records)))
+    assert re.search(
+        r"is \+20\.5 points \[.*\], and \+11\.5 points \[.*\] without their linear parts\.$", sentence
+    )
+    for one in records:
+        one.metrics.pop("accuracy_alone", None)
+    assert "linear" not in about("Word order", advice(results(records)))
+
+
 def test_without_none_or_with_methods_of_a_base_alone_order_is_left_out():
     for scores in ({BASELINE: FLAT, "vnait": HIGH}, {BASELINE: FLAT, "none": FLAT, "base:own": HIGH}):
         assert not any("ord order" in sentence for sentence in advice(results(made(scores))))

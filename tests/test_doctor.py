@@ -519,7 +519,13 @@ def test_the_command_gives_text_json_and_sarif(capsys, folder, tmp_path):
 
 @pytest.mark.parametrize(
     ("rules", "severity", "code"),
-    [("LEN01", "bug", 0), ("LEN01", "trap", 0), ("LEN01", "limit", 1), ("PAD01", "trap", 1), ("PAD01", "bug", 0)],
+    [
+        ("LEN01", "bug", 0),
+        ("LEN01", "trap", 0),
+        ("LEN01", "limit", 1),
+        ("PAD01", "trap", 1),
+        ("PAD01", "bug", 0),
+    ],
 )
 def test_the_command_fails_on_findings_as_bad_as_asked_for(capsys, folder, rules, severity, code):
     """LEN01 is a limit of a BERT, and PAD01 a trap."""

@@ -151,7 +151,10 @@ def _order(results: Results) -> str:
     differences = results.differences(best, NONE, results.most)
     effect = results.difference(best, NONE, results.most)
     lower = "" if better > 0 else " RMSE (lower is better)"
-    difference = f"{best} minus none, the method without positions, is {results.metric.of(effect)}{lower}"
+    difference = (
+        f"{best} minus none, the method without positions, is {results.metric.of(effect)}{lower}"
+        f"{_without_linear_parts(results, best)}"
+    )
     if effect.low is None or effect.high is None:
         return f"To decide whether word order matters, compare 3 seeds or more: {difference}."
     if effect.sign and abs(effect.mean) < SMALL * results.unit:
@@ -165,6 +168,22 @@ def _order(results: Results) -> str:
         more = f"; about {needed} seeds would be needed" if needed is not None else ""
         return f"Whether word order matters on this file is open: {difference}{more}."
     return f"Word order makes no measurable difference on this file: {difference}."
+
+
+def _without_linear_parts(results: Results, best: str) -> str:
+    """The same of the Transformers alone: a linear part of one-hot words sees order, too."""
+    alone, of_none = (
+        {
+            record.seed: record.metrics[name]
+            for record in results.of(method, results.most)
+            if (name := f"{results.metric.name}_alone") in record.metrics
+        }
+        for method in (best, NONE)
+    )
+    differences = paired(alone, of_none)
+    if not differences:
+        return ""
+    return f", and {results.metric.of(interval(differences))} without their linear parts"
 
 
 def _labels(results: Results, best: str) -> str:
