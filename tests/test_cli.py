@@ -340,23 +340,36 @@ def test_compare(home, said, document):
     assert trained.method == found["best"] and trained.data["rows"] == 48
 
 
+def test_without_a_linear_part_the_table_has_no_column_of_transformers_alone(home, said):
+    options = f"--methods none --seeds 1 --shots 6 --jobs 1 {LITTLE}".split()
+    mixed, plain = (
+        said("compare", "data.csv", *options, "--bag", share, "--out", f"c{share}") for share in ("0.3", "0")
+    )
+    assert " alone " in mixed and " alone " not in plain
+
+
 @pytest.mark.parametrize(
     ("best", "words"),
     [
         ("window-logreg", "--method window-logreg --task tagging --tokenization characters"),
         ("averaged", "--method averaged --task tagging --vectors g.bin --tokenization characters"),
-        ("vnait", "--method vnait --task tagging --vectors g.bin --tokenization characters --steps 5"),
+        (
+            "vnait",
+            "--method vnait --task tagging --vectors g.bin --tokenization characters --bag 0.0 --steps 5",
+        ),
         ("base:own", "--method own --task tagging --base b --steps 5"),
         ("base:frozen", "--method frozen --task tagging --base b"),
     ],
 )
 def test_the_next_command_has_the_options_that_its_method_reads(best, words):
     options = {"data": "d.csv", "task": "tagging", "vectors": "g.bin", "tokenization": "characters"}
-    options |= {"base": "b", "steps": 5}
+    options |= {"base": "b", "steps": 5, "bag": 0.0}
     assert _next(best, options) == f"vnait train d.csv {words} --out model"
 
 
-@pytest.mark.parametrize("options", [["--max-length", "9"], ["--steps", "9"], ["--vectors", "words.bin"]])
+@pytest.mark.parametrize(
+    "options", [["--max-length", "9"], ["--steps", "9"], ["--vectors", "words.bin"], ["--bag", "0"]]
+)
 def test_what_a_simple_model_does_not_read_is_refused(options, home, vnait):
     code, _, err = vnait("train", "data.csv", "--method", "tfidf", *options, "--out", "new")
     assert code == 2 and f"tfidf is a linear model without {options[0]}: leave them out." in err

@@ -28,7 +28,9 @@ if TYPE_CHECKING:
 
 # Options that `vnait train` has, too, but which the command that it advises does not repeat.
 NOT_REPEATED = {"data", "out", "threads", "as_json", "quiet"}
-SETTINGS = ("steps", "max_length", "learning_rate", "threads")  # options that are fields of `Run` as they are
+# Options that are fields of `Run` as they are.
+SETTINGS = ("steps", "max_length", "learning_rate", "bag", "threads")
+OF_TRANSFORMERS = {"steps", "max_length", "learning_rate", "bag"}  # which a linear model has not
 PASSED = (  # options that are arguments of `compare` as they are
     "seeds",
     "vectors",
@@ -123,6 +125,7 @@ def compare_command(
     vector_words: shared.VectorWords = None,
     tokenization: shared.Tokenization = "words",
     max_length: shared.MaxLength = Run.max_length,
+    bag: shared.Bag = Run.bag,
     steps: shared.Steps = Run.steps,
     learning_rate: shared.LearningRate = Run.learning_rate,
     class_weight: shared.ClassWeight = None,
@@ -163,12 +166,12 @@ def _next(best: str, options: Mapping[str, object]) -> str:
     """The command that trains the advised model on all rows, with the options that are not the defaults."""
     method = best.removeprefix(PREFIX)
     # A base has its own words.
-    unused = {"base"} if best == method else {"vectors", "vector_words", "tokenization"}
+    unused = {"base"} if best == method else {"vectors", "vector_words", "tokenization", "bag"}
     if best == method and method not in METHODS:
-        unused |= {"steps", "max_length", "learning_rate"}
+        unused |= OF_TRANSFORMERS
         unused |= set() if method in READS_VECTORS else {"vectors", "vector_words"}
     if method == FROZEN:
-        unused |= {"steps", "max_length", "learning_rate"}
+        unused |= OF_TRANSFORMERS
     words = ["vnait", "train", str(options["data"]), "--method", method]
     compared, trained = (
         inspect.signature(command).parameters for command in (compare_command, train_command)

@@ -229,6 +229,7 @@ Steps = Annotated[int | None, setting("steps", "NUMBER")]
 MaxLength = Annotated[int, setting("max_length", "TOKENS", Panel.MODEL)]
 Threads = Annotated[int, setting("threads", "NUMBER")]
 LearningRate = Annotated[float | None, setting("learning_rate", "RATE")]
+Bag = Annotated[float | None, setting("bag", "SHARE", Panel.MODEL)]
 ClassWeight = Annotated[str | None, setting("class_weight", "WEIGHTS")]
 
 

@@ -28,7 +28,7 @@ HEADING = 11  # cells per line of a heading, if its name can be broken
 
 def show_comparison(comparison: Comparison) -> None:
     """A table per number of shots, then the conclusions and the advice."""
-    from vnait.results.metrics import ACCURACY, SETS  # scipy, which other commands do not wait for
+    from vnait.results.metrics import ACCURACY  # scipy, which other commands do not wait for
 
     data, metric, chance = comparison.plan.table, comparison.results.metric, comparison.plan.chance_level()
     kind = {"classification": "classes", "tagging": "tags", "multilabel": "labels"}.get(data.task)
@@ -50,12 +50,11 @@ def show_comparison(comparison: Comparison) -> None:
     echo()
     for sentence in comparison.sentences():
         print_wrapped(sentence)
-    linear = metric in (ACCURACY, SETS)
     rows = "" if comparison.plan.test is None else f" {comparison.results.of_rows}"
     print_wrapped(
         f"Intervals: 95 % over seeds, by Student's t; minus {comparison.reference}: "
         f"{'in points, ' * (metric.times > 1)}paired by seed; none is corrected for several comparisons. "
-        f"{'alone: without the linear part that each Transformer has beside it; ' * linear}"
+        f"{'alone: without the linear part that each Transformer has beside it; ' * _are_alone(comparison)}"
         f"s: seconds of training; ms: milliseconds per text.{rows}"
     )
     echo()
@@ -64,14 +63,13 @@ def show_comparison(comparison: Comparison) -> None:
 
 
 def _comparison_grid(comparison: Comparison, shots: int | str) -> Grid:
-    from vnait.results.metrics import ACCURACY, SETS  # scipy, which other commands do not wait for
-    from vnait.results.results import interval_of
+    from vnait.results.results import interval_of  # scipy, which other commands do not wait for
 
     metric = comparison.results.metric
     where = comparison.results.inside(shots).split(" ", 1)[1]
     title, form = (f"{metric.title}, %", "{:.1f}") if metric.times > 1 else (metric.title, "{:.3g}")
     signed, of = "{:+" + metric.points + "}", metric.times
-    alone = ["alone"] * (metric in (ACCURACY, SETS))  # only their Transformers are scored alone, too
+    alone = ["alone"] * _are_alone(comparison)
     grid = new_grid(where, title, f"minus {comparison.reference}", *alone, "s", "ms", left=1)
     paired = {row["method"]: row for row in comparison.paired if row["shots"] == shots}
     for row in comparison.results.ranked(shots):
@@ -85,6 +83,11 @@ def _comparison_grid(comparison: Comparison, shots: int | str) -> Grid:
             "" if row["ms_per_text"] is None else f"{row['ms_per_text']:.2f}",
         )
     return grid
+
+
+def _are_alone(comparison: Comparison) -> bool:
+    """Whether Transformers are scored without their linear part, too."""
+    return any(row["alone"] is not None for row in comparison.rows)
 
 
 def _others_grid(comparison: Comparison, shots: int | str) -> Grid:

@@ -43,12 +43,12 @@ FOR_TRANSFORMERS = (
 
 OF_RUN = (  # options that are settings of the run as they are
     *("base", "lora", "seed", "steps", "holdout", "max_length", "learning_rate", "tune_vectors"),
-    *("threads", "track"),
+    *("bag", "threads", "track"),
 )
 
 
 SETTLED = (  # options that a model which is trained further has already
-    *("method", "base", "lora", "task", "max_length", "smoothness", "boundary"),
+    *("method", "base", "lora", "task", "max_length", "bag", "smoothness", "boundary"),
     *("vectors", "vector_words", "tune_vectors", "tokenization"),
 )
 
@@ -112,6 +112,7 @@ def train_command(
     tune_vectors: Annotated[bool, shared.setting("tune_vectors", panel=Panel.MODEL)] = Run.tune_vectors,
     tokenization: shared.Tokenization = "words",
     max_length: shared.MaxLength = Run.max_length,
+    bag: shared.Bag = Run.bag,
     steps: shared.Steps = Run.steps,
     learning_rate: shared.LearningRate = Run.learning_rate,
     class_weight: shared.ClassWeight = None,
@@ -190,6 +191,7 @@ def _check_simple(method: str, options: Mapping[str, object]) -> None:
     """Refuse what only a Transformer has."""
     unused = {name for name in FOR_TRANSFORMERS if options[name]}
     unused |= {"max_length"} if options["max_length"] != Run.max_length else set()
+    unused |= {"bag"} if options["bag"] is not None else set()
     unused |= {"base"} if method != FROZEN and options["base"] else set()
     unused |= {"vectors"} if method not in READS_VECTORS and options["vectors"] else set()
     if unused:

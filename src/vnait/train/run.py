@@ -95,8 +95,8 @@ class Run:
     )
     bag: float | None = setting(
         None,
-        "Share of the logits from a bag of words, in [0, 1). Default: of the linear part that training "
-        "rows choose, by its skill on held-out rows.",
+        "Share of the logits from a bag of words, in [0, 1); with 0 there is no linear part beside the "
+        "Transformer. Default: of the linear part that training rows choose, by its skill.",
     )
     one_hot: bool = setting(
         True,
