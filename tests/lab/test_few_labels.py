@@ -15,6 +15,7 @@ from vnait.results.record import Record, read
 from vnait.shared.errors import InputError
 from vnait.train import baselines
 from vnait.train.run import Run
+from vnait_lab.runs import nine_sets
 from vnait_lab.study import Verdict
 from vnait_lab.suites.few_labels import SETS, area, areas, no_loss, paired, plan_of, rows, run_suite, verdict
 
@@ -291,3 +292,38 @@ def test_a_table_is_known_by_the_name_of_its_set():
     assert Table(texts=["a"], labels=["b"], name="mr", dropped=0).fingerprint == (
         Table(texts=["a"], labels=["b"], name="elsewhere/mr/train.csv", dropped=0).fingerprint
     )
+
+
+def test_nine_sets_are_compared_in_both_situations_with_advice(data, monkeypatch, capsys, tmp_path):
+    monkeypatch.setattr(nine_sets, "RUN", Run(steps=2, num_layers=1, bag=0.3))
+    monkeypatch.setenv("VNAIT_DATA", str(data))
+    command = [
+        "--sets",
+        "mr",
+        "--shots",
+        "8",
+        "--seeds",
+        "3",
+        "--methods",
+        "none,vnait",
+        "--out",
+        str(tmp_path / "o"),
+    ]
+    nine_sets.main(command)
+    printed = capsys.readouterr().out
+    for situation in ("rest", "none"):
+        records = read(tmp_path / "o" / situation / "mr" / "records.jsonl")
+        assert len(records) == 3 * 5  # three simple models
+        scores = {
+            method: {record.seed: record.metrics["accuracy"] for record in records if record.method == method}
+            for method in ("none", "vnait")
+        }
+        difference = np.mean([scores["vnait"][seed] - scores["none"][seed] for seed in range(3)])
+        part = printed.split("\n--unlabelled ")[1 + (situation == "none")]
+        assert part.startswith(f"{situation}, 8 labels per class, 3 draws")
+        header, _, row = part[part.index("| vnait minus") :].splitlines()[:3]
+        cells = dict(zip(header.split("|"), row.split("|"), strict=True))
+        assert cells[" none "].startswith(f" {100 * difference:+.1f}")
+        assert "mr: " in part and "validation rows" in part
+    nine_sets.main(command)  # nothing is trained again
+    assert capsys.readouterr().out == printed

@@ -26,6 +26,7 @@ from vnait_lab import RECORDS
 from vnait_lab.suites.few_labels import SETS, plan_of
 
 METHOD, METHODS = "vnait", "none,vnait-uniform,vnait"
+RUN = Run()
 BySeed = dict[int, float]
 
 
@@ -67,7 +68,7 @@ def _points(values: Sequence[float], sign: str = "") -> str:
     return bounds.written("{:" + sign + ".1f}")
 
 
-def main() -> None:
+def main(words: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--sets", default=",".join(SETS))
     parser.add_argument("--shots", type=int, default=16)
@@ -75,7 +76,7 @@ def main() -> None:
     parser.add_argument("--unlabelled", default=f"{REST},{NONE}")
     parser.add_argument("--methods", default=METHODS)
     parser.add_argument("--out", type=Path, default=RECORDS / "nine_sets")
-    arguments = parser.parse_args()
+    arguments = parser.parse_args(words)
     data = os.environ.get("VNAIT_DATA")
     if data is None:
         parser.error("set VNAIT_DATA to a folder with one folder per set (train.csv and test.csv).")
@@ -86,7 +87,7 @@ def main() -> None:
         models: Sequence[str] = ()
         for name in arguments.sets.split(","):
             plan = plan_of(
-                name, data, methods, shots, range(arguments.seeds), Run(), unlabelled=situation, chooses=True
+                name, data, methods, shots, range(arguments.seeds), RUN, unlabelled=situation, chooses=True
             )
             results = results_of(plan, arguments.out / situation / name / "records.jsonl")
             by_set[name], models = scores_of(results, name), results.methods
