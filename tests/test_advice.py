@@ -102,6 +102,18 @@ def test_two_seeds_with_a_better_transformer_leave_open_whether_a_simple_model_i
     assert not any("enough" in sentence for sentence in sentences)
 
 
+def test_a_transformer_that_the_test_rows_prefer_is_named_beside_the_advised_simple_model():
+    scores, valid = {"tfidf": FLAT, "none": FLAT, "vnait": HIGH}, {"tfidf": [0.8] * 4, "none": [0.7] * 4}
+    sentences = advice(results(made(scores, valid=valid | {"vnait": [0.8] * 4})))
+    assert sentences[0].startswith("Use tfidf: ")
+    sentence = about("the best Transformer", sentences)
+    assert sentence.startswith("On the test rows vnait, ") and "minus tfidf is +20.5 points [" in sentence
+    assert sentence.endswith("]: take it if the score counts more than the cost.")
+    ahead = results(made({"tfidf": FLAT, "none": HIGH, "vnait": FLAT}, valid=valid | {"vnait": [0.8] * 4}))
+    assert "On the test rows none is better by 20.5 points [" in advice(ahead)[0]
+    assert advice(ahead)[0].endswith("]; the choice is by the validation rows alone.")
+
+
 def test_records_in_another_order_give_the_same_advice():
     """As when a report reads them from a file; methods that tie on the validation rows included."""
     tied = [0.6, 0.62, 0.61]

@@ -78,7 +78,7 @@ def _beside_simple(results: Results, best: str) -> str:
             f"{results.metric.of(difference)}"
         )
         if results.metric.better * difference.sign > 0:
-            return f"On the test rows {pair}."
+            return f"On the test rows {pair}: take it if the score counts more than the cost."
         if difference.low is None and results.metric.better * difference.mean > 0:
             return (
                 f"Whether a Transformer is better is open: on the test rows {pair}; compare 3 seeds or more."
@@ -131,7 +131,7 @@ def _second(results: Results, best: str) -> str:
         return ""
     if lead.sign:
         ahead = results.metric.of(lead.times(-results.metric.better), sign=False)
-        return f" On the test rows {next_} is better by {ahead}; the validation rows choose."
+        return f" On the test rows {next_} is better by {ahead}; the choice is by the validation rows alone."
     needed = None if results.shares_rows else seeds_needed(differences)  # more seeds bring no rows
     count = len(differences)
     more = f"; about {needed} would be needed" if needed is not None and needed > count else ""
