@@ -29,7 +29,10 @@ SECTIONS: tuple[tuple[str, Callable[[list[Record]], Section]], ...] = (
     ("held_out", suites.of_held_out),
     ("algorithmic", suites.of_algorithms),
     ("decoding", suites.of_decoding),
-    ("few_labels", few_labels.section),
+    *(
+        (f"nine_sets/{name}", partial(few_labels.as_compared, unlabelled=name))
+        for name in few_labels.SITUATIONS
+    ),
     ("few_labels_before", few_labels.before),
     ("few_labels_base", few_labels.beside_pretrained),
     ("choices", trainings.of_choices),

@@ -1,7 +1,7 @@
 """Methods and baselines on few labels: scores, differences to this project's method, learning curves; next to
 a pretrained encoder; and what smaller parts cost.
 
-The present recipe, and that of before 2026-11-24, when one training replaced two.
+With the defaults of `vnait compare`, and with the recipe of before 2026-11-24, when one training replaced two.
 """
 
 from __future__ import annotations
@@ -10,10 +10,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from vnait import build
+from vnait.comparison.plan import NONE, REST
 from vnait.positions.building import parameters
 from vnait.positions.methods import BASE_POSITIONS, METHODS
 from vnait.results.record import Record
 from vnait.results.results import interval_of
+from vnait.train.baselines import BASELINES as SIMPLE_MODELS
 from vnait.train.baselines import FROZEN
 from vnait.train.run import PREFIX
 from vnait_lab.page.parts import Judged, Section, bounded, grid, prose, table
@@ -27,32 +29,49 @@ PRETRAINED = {
     FROZEN: "frozen embeddings of the pretrained base",
     f"{PREFIX}{BASE_POSITIONS}": "the base fine-tuned",
 }
+SIMPLE = tuple(SIMPLE_MODELS)  # those of `vnait compare`
+SITUATIONS = {
+    REST: "the other texts of the file without labels",
+    NONE: "no other text",
+}
+SOURCE = "000, section 1.2, few labels"
 WIDTHS = (64, 128, 256, 512, 768, 1024)
 ROWS = 512  # of a learned table, as in BERT
 
 
+def as_compared(records: list[Record], unlabelled: str) -> Section:
+    """Methods and simple models with the defaults of `vnait compare`, in one of its two situations."""
+    order = [*SIMPLE, *METHODS]
+    records = sorted(records, key=lambda record: (str(record.data["name"]), order.index(record.method)))
+    claim = Judged(
+        f"With {QUICK} labels per class and {SITUATIONS[unlabelled]} `vnait` is behind no simple model",
+        few_labels.behind_none(records, SIMPLE),
+        f"VNAIT_DATA=DIR python -m vnait_lab.runs.nine_sets --unlabelled {unlabelled}",
+        source=SOURCE,
+    )
+    sets, methods = values_of(records, "name"), values_of(records, "method")
+    text = prose(
+        "nine_sets",
+        situation=SITUATIONS[unlabelled],
+        quick=QUICK,
+        scores=heights(records, methods, sets),
+        differences=differences(records, sets),
+    )
+    return Section(text.rstrip(), [claim])
+
+
 def before(records: list[Record]) -> Section:
-    """The same of older records, with the default of their time."""
-    return section(records, "vnait-warp", "Few labels, before 2026-11-24", "few_labels_before", "")
-
-
-def section(
-    records: list[Record],
-    method: str = "vnait",
-    title: str = "Few labels",
-    folder: str = "few_labels",
-    options: str = " --quick --methods vnait,vnait-warp",
-) -> Section:
+    """Every method with 8 to 128 labels per class, with the recipe of before 2026-11-24."""
+    method, title = "vnait-warp", "Few labels, before 2026-11-24"
     order = [*BASELINES, *METHODS]
     records = sorted(records, key=lambda record: (str(record.data["name"]), order.index(record.method)))
     labels = [int(record.data["shots"]) for record in where(records, method=method)]
-    numbers = " to ".join(map(str, dict.fromkeys((min(labels), max(labels)))))
     claim = Judged(
-        f"{title}: with {numbers} labels per class `{method}` is above every method, pooled over sets, above "
-        "both baselines where order matters, and below them nowhere",
+        f"{title}: with {min(labels)} to {max(labels)} labels per class `{method}` is above every method, "
+        "pooled over sets, above both baselines where order matters, and below them nowhere",
         few_labels.verdict(records, method),
-        f"VNAIT_DATA=DIR vnait study few-labels --seeds 10{options} --out studies/records/{folder}",
-        source="000, section 1.2, few labels",
+        "VNAIT_DATA=DIR vnait study few-labels --seeds 10 --out studies/records/few_labels_before",
+        source=SOURCE,
     )
     areas = {(row["set"], row["method"]): row for row in few_labels.areas(records)}
     sets = list(dict.fromkeys(name for name, _ in areas))

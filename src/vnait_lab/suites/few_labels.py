@@ -33,6 +33,7 @@ QUICK = 16  # labels per class of --quick
 # No rows are held out: nothing is chosen here, so every row can train. One-hot words would hide the methods.
 RUN = Run(validation=0, one_hot=False)
 PAPER, LOSS = "vnait-paper", 0.005  # of accuracy, which a method may lose to it
+SMALL = 0.01  # of accuracy: a smaller loss to a simple model does not count
 SPLITS = 10  # the fewest draws of rows that decide a claim
 
 
@@ -262,6 +263,31 @@ def verdict(
     if absent and not any(row["set"] for row in wrong):
         return Verdict("undecided", "; ".join([*said, f"not run yet: {', '.join(absent)}"]))
     return decided(not wrong and not unclear, "; ".join(said), refuted=bool(wrong))
+
+
+def behind_none(records: Sequence[Record], simple: Sequence[str], method: str = "vnait") -> Verdict:
+    """The claim: `method` is behind no simple model, on any set.
+
+    Refuted if the interval of a paired difference is below 0; confirmed if all are above -`SMALL`; undecided
+    otherwise, with fewer than 10 splits, and while sets are missing.
+    """
+    pairs = [row for row in paired(records, method) if row["set"] is not None and row["against"] in simple]
+    worst = [
+        min((row for row in pairs if row["set"] == name), key=_mean)
+        for name in dict.fromkeys(row["set"] for row in pairs)
+    ]
+    said = f"minus the best simple model: {', '.join(map(_difference, sorted(worst, key=_mean)))}"
+    behind = any(interval_of(row).sign < 0 for row in pairs)
+    absent = [name for name in SETS if name not in {row["set"] for row in pairs}]
+    few = min((row["splits"] for row in pairs), default=0) < SPLITS
+    if absent:
+        said += f"; not run yet: {', '.join(absent)}"
+    near = all(interval_of(row).bounds[0] > -SMALL for row in pairs)
+    return decided(near and not few and not absent, said, refuted=behind)
+
+
+def _mean(row: dict[str, Any]) -> float:
+    return float(row["mean"])
 
 
 def no_loss(
