@@ -1,7 +1,7 @@
 """Methods and baselines on few labels: scores, differences to this project's method, learning curves; next to
 a pretrained encoder; and what smaller parts cost.
 
-With the defaults of `vnait compare`, and with the recipe of before 2026-11-24, when one training replaced two.
+With the defaults of `vnait compare`, and before 2026-11-24, when one training replaced two.
 """
 
 from __future__ import annotations
