@@ -17,7 +17,18 @@ from vnait.train import baselines
 from vnait.train.run import Run
 from vnait_lab.runs import nine_sets
 from vnait_lab.study import Verdict
-from vnait_lab.suites.few_labels import SETS, area, areas, no_loss, paired, plan_of, rows, run_suite, verdict
+from vnait_lab.suites.few_labels import (
+    SETS,
+    area,
+    areas,
+    behind_none,
+    no_loss,
+    paired,
+    plan_of,
+    rows,
+    run_suite,
+    verdict,
+)
 
 RUN = Run(validation=0, steps=1, num_layers=1)
 
@@ -327,3 +338,21 @@ def test_nine_sets_are_compared_in_both_situations_with_advice(data, monkeypatch
         assert "mr: " in part and "validation rows" in part
     nine_sets.main(command)  # nothing is trained again
     assert capsys.readouterr().out == printed
+
+
+@pytest.mark.parametrize(
+    ("lead", "splits", "sets", "word"),
+    [
+        (0.02, 10, SETS, "confirmed"),
+        (-0.05, 10, SETS, "refuted"),
+        (-0.009, 10, SETS, "undecided"),
+        (0.02, 9, SETS, "undecided"),
+        (0.02, 10, ("trec", "mr"), "undecided"),
+    ],
+)
+def test_behind_no_simple_model_asks_for_every_set_and_ten_splits(lead, splits, sets, word):
+    noise = 0.02 if word == "undecided" else 0.001
+    scores = {(name, "tfidf"): around(0.6, 0.001, splits) for name in sets}
+    scores |= {(name, "vnait"): around(0.6 + lead, noise, splits, seed=1) for name in sets}
+    scores |= {(name, "none"): around(0.9, 0.001, splits) for name in sets}  # no simple model
+    assert behind_none(made_up(scores, shots=(16,)), ("tfidf",)).word == word

@@ -17,7 +17,7 @@ from vnait.cli.application import app
 from vnait.cli.help import Panel, examples, option
 from vnait.cli.output import echo
 from vnait.cli.progress import progress
-from vnait.cli.train import train_command
+from vnait.cli.train import FOR_TRANSFORMERS, train_command
 from vnait.positions.methods import METHODS
 from vnait.shared.errors import InputError, MissingExtra, plural
 from vnait.train.run import FROZEN, PREFIX, READS_VECTORS, Run, unknown_methods
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 NOT_REPEATED = {"data", "out", "threads", "as_json", "quiet"}
 # Options that are fields of `Run` as they are.
 SETTINGS = ("steps", "max_length", "learning_rate", "bag", "threads")
-OF_TRANSFORMERS = {"steps", "max_length", "learning_rate", "bag"}  # which a linear model has not
 PASSED = (  # options that are arguments of `compare` as they are
     "seeds",
     "vectors",
@@ -168,10 +167,10 @@ def _next(best: str, options: Mapping[str, object]) -> str:
     # A base has its own words.
     unused = {"base"} if best == method else {"vectors", "vector_words", "tokenization", "bag"}
     if best == method and method not in METHODS:
-        unused |= OF_TRANSFORMERS
+        unused |= set(FOR_TRANSFORMERS)
         unused |= set() if method in READS_VECTORS else {"vectors", "vector_words"}
     if method == FROZEN:
-        unused |= OF_TRANSFORMERS
+        unused |= set(FOR_TRANSFORMERS)
     words = ["vnait", "train", str(options["data"]), "--method", method]
     compared, trained = (
         inspect.signature(command).parameters for command in (compare_command, train_command)

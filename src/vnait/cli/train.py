@@ -34,6 +34,8 @@ FOR_TRANSFORMERS = (
     "steps",
     "holdout",
     "learning_rate",
+    "max_length",
+    "bag",
     "smoothness",
     "boundary",
     "track",
@@ -189,9 +191,7 @@ def _continued(
 
 def _check_simple(method: str, options: Mapping[str, object]) -> None:
     """Refuse what only a Transformer has."""
-    unused = {name for name in FOR_TRANSFORMERS if options[name]}
-    unused |= {"max_length"} if options["max_length"] != Run.max_length else set()
-    unused |= {"bag"} if options["bag"] is not None else set()
+    unused = {name for name in FOR_TRANSFORMERS if options[name] not in (None, getattr(Run, name))}
     unused |= {"base"} if method != FROZEN and options["base"] else set()
     unused |= {"vectors"} if method not in READS_VECTORS and options["vectors"] else set()
     if unused:

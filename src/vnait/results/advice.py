@@ -172,15 +172,8 @@ def _order(results: Results) -> str:
 
 def _without_linear_parts(results: Results, best: str) -> str:
     """The same of the Transformers alone: a linear part of one-hot words sees order, too."""
-    alone, of_none = (
-        {
-            record.seed: record.metrics[name]
-            for record in results.of(method, results.most)
-            if (name := f"{results.metric.name}_alone") in record.metrics
-        }
-        for method in (best, NONE)
-    )
-    differences = paired(alone, of_none)
+    name = f"{results.metric.name}_alone"
+    differences = paired(*(results.by_seed(method, results.most, name) for method in (best, NONE)))
     if not differences:
         return ""
     return f", and {results.metric.of(interval(differences))} without their linear parts"

@@ -250,20 +250,18 @@ class Results:
         return sum(by_seed.values()) / len(by_seed) if by_seed else None
 
     def _validation(self, method: str) -> dict[int, float]:
-        name = f"validation_{self.metric.name}"
-        return {
-            record.seed: record.metrics[name]
-            for record in self.of(method, self.most)
-            if name in record.metrics
-        }
+        return self.by_seed(method, self.most, f"validation_{self.metric.name}")
 
     def of(self, method: str, shots: Shots) -> list[Record]:
         """The records of a method at a number of shots, in the order of the seeds."""
         return self.cells.get((method, shots), [])
 
-    def by_seed(self, method: str, shots: Shots) -> dict[int, float]:
-        """Seed -> accuracy on the test rows."""
-        return {record.seed: record.metrics[self.metric.name] for record in self.of(method, shots)}
+    def by_seed(self, method: str, shots: Shots, name: str | None = None) -> dict[int, float]:
+        """Seed -> accuracy on the test rows, or any other score of the records that have it."""
+        name = name or self.metric.name
+        return {
+            record.seed: record.metrics[name] for record in self.of(method, shots) if name in record.metrics
+        }
 
     def sentences(self) -> list[str]:
         """Per number of shots, the methods ahead of the reference, behind it, or not told apart from it."""

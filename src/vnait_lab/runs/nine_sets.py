@@ -16,9 +16,9 @@ import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from vnait.comparison.plan import NONE, REST, Plan
+from vnait.comparison.compare import Comparison
+from vnait.comparison.plan import NONE, REST
 from vnait.comparison.trainings import run_plan
-from vnait.results.advice import advice
 from vnait.results.results import Results
 from vnait.shared.statistics import Interval, interval, paired
 from vnait.train.run import Run
@@ -28,17 +28,6 @@ from vnait_lab.suites.few_labels import SETS, plan_of
 METHOD, METHODS = "vnait", "none,vnait-uniform,vnait"
 RUN = Run()
 BySeed = dict[int, float]
-
-
-def results_of(plan: Plan, path: Path) -> Results:
-    """The results of a plan, whose finished trainings are read from `path`."""
-    records = {record.key: record for record in run_plan(plan, path, jobs=1)}
-    return Results(
-        records=[records[plan.key(training)] for training in plan.trainings()],
-        methods=(*plan.baselines, *plan.methods),
-        shots=plan.shots,
-        reference=METHOD,
-    )
 
 
 def scores_of(results: Results, name: str) -> dict[str, BySeed]:
@@ -89,9 +78,11 @@ def main(words: Sequence[str] | None = None) -> None:
             plan = plan_of(
                 name, data, methods, shots, range(arguments.seeds), RUN, unlabelled=situation, chooses=True
             )
-            results = results_of(plan, arguments.out / situation / name / "records.jsonl")
-            by_set[name], models = scores_of(results, name), results.methods
-            said += [f"{name}: {' '.join(advice(results, chance_level=plan.chance_level()))}"]
+            path = arguments.out / situation / name / "records.jsonl"
+            records = run_plan(plan, path, jobs=1)
+            comparison = Comparison(plan=plan, records=records, reference=METHOD, path=path)
+            by_set[name], models = scores_of(comparison.results, name), comparison.results.methods
+            said += [f"{name}: {' '.join(comparison.advice())}"]
         print(f"\n--unlabelled {situation}, {arguments.shots} labels per class, {arguments.seeds} draws\n")
         print("\n".join([*tables(by_set, models), "", *said]), flush=True)
 
