@@ -11,8 +11,6 @@ Records are kept in OUT/SITUATION/SET, and finished ones do not run again. Print
 situation, of scores and of `vnait` minus each other model, paired by draw; then what `vnait compare` advises.
 """
 
-import argparse
-import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -23,9 +21,11 @@ from vnait.results.results import Results
 from vnait.shared.statistics import Interval, interval, paired
 from vnait.train.run import Run
 from vnait_lab import RECORDS
+from vnait_lab.runs import data_folder, parser
 from vnait_lab.suites.few_labels import SETS, plan_of
+from vnait_lab.suites.suite import check
 
-METHOD, METHODS = "vnait", "none,vnait-uniform,vnait"
+METHOD, METHODS = "vnait", ("none", "vnait-uniform", "vnait")
 RUN = Run()
 BySeed = dict[int, float]
 
@@ -58,32 +58,37 @@ def _points(values: Sequence[float], sign: str = "") -> str:
 
 
 def main(words: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--sets", default=",".join(SETS))
-    parser.add_argument("--shots", type=int, default=16)
-    parser.add_argument("--seeds", type=int, default=10)
-    parser.add_argument("--unlabelled", default=f"{REST},{NONE}")
-    parser.add_argument("--methods", default=METHODS)
-    parser.add_argument("--out", type=Path, default=RECORDS / "nine_sets")
-    arguments = parser.parse_args(words)
-    data = os.environ.get("VNAIT_DATA")
-    if data is None:
-        parser.error("set VNAIT_DATA to a folder with one folder per set (train.csv and test.csv).")
-    methods, shots = arguments.methods.split(","), (arguments.shots,)
-    for situation in arguments.unlabelled.split(","):
+    command = parser(
+        __doc__, seeds=10, jobs=False, sets=tuple(SETS), unlabelled=(REST, NONE), methods=METHODS
+    )
+    command.add_argument("--shots", type=int, default=16)
+    command.add_argument("--out", type=Path, default=RECORDS / "nine_sets")
+    options = command.parse_args(words)
+    data = data_folder(command)
+    check("set", options.sets, SETS)
+    if METHOD not in options.methods:
+        command.error(f"--methods has no {METHOD}, which the others are compared with; add it.")
+    for situation in options.unlabelled:
         by_set: dict[str, dict[str, BySeed]] = {}
         said: list[str] = []
         models: Sequence[str] = ()
-        for name in arguments.sets.split(","):
+        for name in options.sets:
             plan = plan_of(
-                name, data, methods, shots, range(arguments.seeds), RUN, unlabelled=situation, chooses=True
+                name,
+                data,
+                options.methods,
+                (options.shots,),
+                range(options.seeds),
+                RUN,
+                unlabelled=situation,
+                chooses=True,
             )
-            path = arguments.out / situation / name / "records.jsonl"
+            path = options.out / situation / name / "records.jsonl"
             records = run_plan(plan, path, jobs=1)
             comparison = Comparison(plan=plan, records=records, reference=METHOD, path=path)
             by_set[name], models = scores_of(comparison.results, name), comparison.results.methods
             said += [f"{name}: {' '.join(comparison.advice())}"]
-        print(f"\n--unlabelled {situation}, {arguments.shots} labels per class, {arguments.seeds} draws\n")
+        print(f"\n--unlabelled {situation}, {options.shots} labels per class, {options.seeds} draws\n")
         print("\n".join([*tables(by_set, models), "", *said]), flush=True)
 
 
