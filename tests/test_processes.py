@@ -2,10 +2,12 @@
 
 import logging
 import multiprocessing
+import os
 import random
 import subprocess
 import sys
 import threading
+import time
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
@@ -21,7 +23,7 @@ from vnait import METHODS, TextClassifier
 from vnait.data import Table, vocabulary
 from vnait.model import VnaitConfig, VnaitForSequenceClassification
 from vnait.shared import processes
-from vnait.shared.processes import held, one_thread, threads
+from vnait.shared.processes import computing, held, one_thread, threads
 from vnait.shared.quiet import logger_at
 from vnait.shared.randomness import Draws, draws_itself
 from vnait.train import predict
@@ -154,12 +156,14 @@ def interleave(rng, words, expected, pools) -> None:
     works = [global_draws, lambda: torch.manual_seed(3)]
     # A user's own model would see the float32 of a training beside it.
     work = rng.choice([*works, one_step] if dtype == torch.float32 else works)
+    # A fork beside it may wait forever for the lock of MKL's allocator, which only `computing` sees to.
+    with_forks = work is not one_step and "fork" in START_METHODS
     with ExitStack() as stack:
         stack.enter_context(default(dtype=dtype))
         stack.enter_context(beside(work))
         in_threads = stack.enter_context(ThreadPoolExecutor(len(picks)))
         # Anew, so that the fork is of a process whose threads compute.
-        forks = [stack.enter_context(pool_of("fork"))] * ("fork" in START_METHODS)
+        forks = [stack.enter_context(pool_of("fork"))] * with_forks
         in_processes = [*forks, *pools]
         futures = []
         for pick in picks:
@@ -189,9 +193,10 @@ def one_step() -> None:
 
 
 START_METHODS = multiprocessing.get_all_start_methods()
+forking = pytest.mark.filterwarnings("ignore:.*multi-threaded, use of fork:DeprecationWarning")
 
 
-@pytest.mark.filterwarnings("ignore:.*multi-threaded, use of fork:DeprecationWarning")
+@forking
 @pytest.mark.timeout(7200)
 @pytest.mark.parametrize("count", [4, pytest.param(200, marks=pytest.mark.long)])
 def test_trainings_beside_others_are_as_one_after_the_other(count, foreign, words):
@@ -362,6 +367,69 @@ def test_a_fork_computes_after_its_parent_has(tmp_path):
     script.write_text(FORKS)
     done = subprocess.run([sys.executable, script], capture_output=True, text=True, timeout=120)
     assert done.stdout == "done\n", done.stderr
+
+
+def exit_code_of_a_fork(work) -> int:
+    """The exit code of a fork: 0 if `work()` is true in it."""
+    child = os.fork()
+    if child == 0:
+        os._exit(not work())
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+
+@forking
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no forks")
+def test_a_fork_waits_for_what_other_threads_compute():
+    inside, done = threading.Event(), threading.Event()
+
+    def compute():
+        with computing():
+            inside.set()
+            time.sleep(0.3)
+            done.set()
+
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit(compute)
+        inside.wait()
+        assert exit_code_of_a_fork(done.is_set) == 0
+    assert not processes._computing and not processes._forks
+
+
+@forking
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no forks")
+def test_a_fork_goes_on_if_what_others_compute_takes_too_long(monkeypatch):
+    monkeypatch.setattr(processes, "FORK_WAIT", 0.1)
+    inside, end = threading.Event(), threading.Event()
+
+    def compute():
+        with computing():
+            inside.set()
+            end.wait()
+
+    def computes_alone() -> bool:
+        with computing():
+            return list(processes._computing) == [threading.get_ident()]
+
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit(compute)
+        inside.wait()
+        with computing():  # it does not wait for itself, and its child counts on
+            assert exit_code_of_a_fork(computes_alone) == 0
+        end.set()
+    assert not processes._computing
+
+
+def test_steps_and_predictions_are_done_before_another_thread_forks(words, monkeypatch):
+    seen = []
+    forward = VnaitForSequenceClassification.forward
+
+    def watched(self, *args, **kwargs):
+        seen.append((self.training, threading.get_ident() in processes._computing))
+        return forward(self, *args, **kwargs)
+
+    monkeypatch.setattr(VnaitForSequenceClassification, "forward", watched)
+    fit(RUN, TABLE, words).probabilities(TEXTS)
+    assert set(seen) == {(True, True), (False, True)}
 
 
 # --- PyTorch's defaults ---

@@ -9,14 +9,16 @@ import shutil
 import tempfile
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, TypeVar
 
 Made = TypeVar("Made")
 LOOK = 0.5  # seconds between two looks at a parent
+FORK_WAIT = 10.0  # seconds that a fork waits for other threads at most, and they for it
 WAIT = timedelta(days=1)  # for the first process, which may take long to read; by default some ten minutes
 
 
@@ -63,14 +65,56 @@ _is_fork = False
 _held: dict[str, tuple[Any, list[Any]]] = {}  # by the setting's name: what it was, and what each user wants
 
 
+_gate = threading.Condition()
+_computing: Counter[int] = Counter()  # by thread: how many blocks of `computing` it is in
+_forks = 0  # that wait for these
+
+
+@contextmanager
+def computing() -> Iterator[None]:
+    """PyTorch computes inside, and no other thread forks meanwhile: MKL's allocator takes a lock that a child
+    would wait for forever, as no thread of the child gives it back. Keep it short: a fork waits for the end.
+    """
+    me = threading.get_ident()
+    with _gate:
+        _gate.wait_for(lambda: not _forks or me in _computing, FORK_WAIT)
+        _computing[me] += 1
+    try:
+        yield
+    finally:
+        with _gate:
+            _computing[me] -= 1
+            if not _computing[me]:
+                del _computing[me]
+            _gate.notify_all()
+
+
+def _before_fork() -> None:
+    global _forks
+    _gate.acquire()
+    _forks += 1
+    _gate.wait_for(lambda: not _computing.keys() - {threading.get_ident()}, FORK_WAIT)
+
+
+def _after_fork() -> None:
+    global _forks
+    with suppress(RuntimeError):  # an interrupt came before the lock
+        _forks -= 1
+        _gate.notify_all()
+        _gate.release()
+
+
 def _forked() -> None:
     """In a child: a lock may be held by a thread that it does not have."""
-    global _lock, _loading, _is_fork
+    global _lock, _loading, _is_fork, _gate, _forks
     _lock, _loading, _is_fork = threading.RLock(), threading.RLock(), True
+    _gate, _forks = threading.Condition(), 0
+    for thread in _computing.keys() - {threading.get_ident()}:
+        del _computing[thread]
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_forked)
+    os.register_at_fork(before=_before_fork, after_in_parent=_after_fork, after_in_child=_forked)
 
 
 @contextmanager

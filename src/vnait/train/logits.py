@@ -10,7 +10,7 @@ from transformers import PreTrainedModel
 from vnait.data import collate
 from vnait.data.sentences import Piece
 from vnait.model import CLASSIFIERS, VnaitForSequenceClassification
-from vnait.shared.processes import cores, threads, usual_torch
+from vnait.shared.processes import computing, cores, threads, usual_torch
 
 SEPARATOR = "pair_separator"  # in a configuration: the id after which a pair's second text has token type 1
 BATCH_TOKENS = 2048  # fewer cost more time around the arithmetic, and more leave the processor's cache
@@ -32,7 +32,8 @@ def linear_logits_of(model: VnaitForSequenceClassification, ids: Sequence[Sequen
     logits = torch.empty(len(ids), model.config.num_labels, dtype=torch.float32)
     for rows in _by_length([len(row) for row in ids]):
         batch = collate([ids[row] for row in rows], pad_id=model.config.pad_token_id)
-        logits[rows] = model.bag(batch["input_ids"], batch["attention_mask"].bool())
+        with computing():
+            logits[rows] = model.bag(batch["input_ids"], batch["attention_mask"].bool())
     return logits
 
 
@@ -66,7 +67,8 @@ def _read(model: PreTrainedModel, ids: Sequence[Sequence[int]]) -> Iterator[tupl
             separator=getattr(model.config, SEPARATOR, None),
         )
         batch = {name: tensor.to(model.device) for name, tensor in batch.items()}
-        logits: Tensor = model(**batch).logits.float().cpu()
+        with computing():
+            logits: Tensor = model(**batch).logits.float().cpu()
         return logits
 
     count = cores()

@@ -15,7 +15,7 @@ from vnait.data import batches
 from vnait.data.vocabulary import Vocabulary
 from vnait.positions.gradients import gradient_shares
 from vnait.pretrained.lora import has_lora, learned, save_states_without_base
-from vnait.shared.processes import WAIT, on_cpu
+from vnait.shared.processes import WAIT, computing, on_cpu
 from vnait.shared.randomness import Draws, draws_itself
 from vnait.train.bag_of_words import sif_weights
 from vnait.train.base import groups
@@ -72,7 +72,8 @@ class Loop:
         started = time.perf_counter() - self.progress.seconds
         for rows in self._batches():
             rate = self.schedule.get_last_lr()[0]
-            loss, gradient = self._step(rows)
+            with computing():
+                loss, gradient = self._step(rows)
             step = self.progress.step
             self.progress.seconds = time.perf_counter() - started
             evaluates = step % self.run.steps_between(self.steps) == 0 or step in (
