@@ -392,7 +392,7 @@ def test_a_fork_waits_for_what_other_threads_compute():
         pool.submit(compute)
         inside.wait()
         assert exit_code_of_a_fork(done.is_set) == 0
-    assert not processes._computing and not processes._forks
+    assert not processes._computing and not processes._forking
 
 
 @forking

@@ -67,7 +67,7 @@ _held: dict[str, tuple[Any, list[Any]]] = {}  # by the setting's name: what it w
 
 _gate = threading.Condition()
 _computing: Counter[int] = Counter()  # by thread: how many blocks of `computing` it is in
-_forks = 0  # that wait for these
+_forking: set[int] = set()  # the threads that wait for these
 
 
 @contextmanager
@@ -77,7 +77,7 @@ def computing() -> Iterator[None]:
     """
     me = threading.get_ident()
     with _gate:
-        _gate.wait_for(lambda: not _forks or me in _computing, FORK_WAIT)
+        _gate.wait_for(lambda: not _forking or me in _computing, FORK_WAIT)
         _computing[me] += 1
     try:
         yield
@@ -90,25 +90,24 @@ def computing() -> Iterator[None]:
 
 
 def _before_fork() -> None:
-    global _forks
     _gate.acquire()
-    _forks += 1
+    _forking.add(threading.get_ident())
     _gate.wait_for(lambda: not _computing.keys() - {threading.get_ident()}, FORK_WAIT)
 
 
 def _after_fork() -> None:
-    global _forks
+    _forking.discard(threading.get_ident())
     with suppress(RuntimeError):  # an interrupt came before the lock
-        _forks -= 1
         _gate.notify_all()
         _gate.release()
 
 
 def _forked() -> None:
     """In a child: a lock may be held by a thread that it does not have."""
-    global _lock, _loading, _is_fork, _gate, _forks
+    global _lock, _loading, _is_fork, _gate
     _lock, _loading, _is_fork = threading.RLock(), threading.RLock(), True
-    _gate, _forks = threading.Condition(), 0
+    _gate = threading.Condition()
+    _forking.clear()
     for thread in _computing.keys() - {threading.get_ident()}:
         del _computing[thread]
 
