@@ -27,11 +27,11 @@ from vnait.pretrained.doctor import RULES, Report, Severity
 
 @torch.no_grad()
 def enlarge(model: nn.Module) -> nn.Module:
-    """Random matrices whose outputs are as large as their inputs; embeddings of size 1."""
+    """Random matrices whose outputs are as large as their inputs; embeddings of size 1; fixed tables stay."""
     torch.manual_seed(0)
     for part in model.modules():
         for name, weight in part.named_parameters(recurse=False):
-            if weight.ndim >= 2:
+            if weight.ndim >= 2 and weight.requires_grad:
                 one = isinstance(part, nn.Embedding) or "bias" in name
                 torch.nn.init.normal_(weight, std=1.0 if one else 1.5 * weight.shape[-1] ** -0.5)
         if isinstance(part, nn.Embedding) and part.padding_idx is not None:

@@ -31,7 +31,7 @@ from transformers.models.smollm3 import modeling_smollm3
 from doctor_faults import change_inputs, places, rotary_of, seen
 from doctor_key import model_of
 
-BLIND: dict[str, tuple[str | None, Callable[[], Any], Callable[[Any], None]]] = {}
+BLIND: dict[str, tuple[str, Callable[[], Any], Callable[[Any], None]]] = {}
 
 YARN = {"rope_type": "yarn", "factor": 4.0, "rope_theta": 1e4, "original_max_position_embeddings": 16}
 LLAMA3 = {"rope_type": "llama3", "factor": 8.0, "rope_theta": 1e4, "original_max_position_embeddings": 16}
@@ -39,9 +39,7 @@ LLAMA3 |= {"low_freq_factor": 1.0, "high_freq_factor": 4.0}
 LINEAR = {"rope_type": "linear", "factor": 4.0, "rope_theta": 1e4}
 
 
-def blind(
-    rule: str | None, family: str, **changes: Any
-) -> Callable[[Callable[[Any], None]], Callable[[Any], None]]:
+def blind(rule: str, family: str, **changes: Any) -> Callable[[Callable[[Any], None]], Callable[[Any], None]]:
     """Register a function that plants a fault in a healthy model, and the rule that finds it, if one does."""
 
     def registered(plant: Callable[[Any], None]) -> Callable[[Any], None]:
@@ -548,7 +546,7 @@ def keys_rotate_twice(model):
 # A formula that no rule knows
 
 
-@blind(None, "marian")
+@blind("SRC05", "marian")
 def sines_of_a_table_have_another_base(model):
     weight = model.model.encoder.embed_positions.weight
     half = weight.shape[1] // 2

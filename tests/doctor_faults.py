@@ -415,6 +415,37 @@ def a_row_far_away_is_not_a_number(model):
     model.bert.embeddings.position_embeddings.weight.data[-3] = float("nan")
 
 
+def angles_of(rows: int, count: int, last: int, base: float = 1e4) -> torch.Tensor:
+    return torch.arange(rows)[:, None] * base ** (-torch.arange(count) / last)
+
+
+@fault("SRC05", "roformer")
+def the_angles_of_a_rotation_have_another_base(model):
+    rows = model.base_model.encoder.embed_positions.weight
+    half = rows.shape[1] // 2
+    angles = angles_of(len(rows), half, half, base=2e4)
+    rows.copy_(torch.cat((angles.sin(), angles.cos()), 1))
+
+
+@fault("SRC05", "m2m_100")
+def sines_of_fairseq_have_the_frequencies_of_others(model):
+    rows = model.model.decoder.embed_positions.weights
+    half = rows.shape[1] // 2
+    angles = angles_of(len(rows), half, half)
+    rows[2:] = torch.cat((angles.sin(), angles.cos()), 1)[2:]
+
+
+@fault("SRC05", "xglm")
+def places_far_away_are_one_too_low(model):
+    rows = model.model.embed_positions.weights
+    rows[41:] = rows[40:-1].clone()
+
+
+@fault("SRC05", "ctrl")
+def sines_and_cosines_are_exchanged(model):
+    model.transformer.pos_encoding = model.transformer.pos_encoding.roll(model.config.n_embd // 2, 1)
+
+
 @fault("SRC01", "bloom")
 def alibi_is_zero(model):
     own = model.transformer.build_alibi_tensor

@@ -71,7 +71,7 @@ def test_a_planted_fault_is_found_by_its_rule(name):
     assert finding.severity == RULES[rule].severity
 
 
-@pytest.mark.parametrize("name", [name for name, (rule, *_) in BLIND.items() if rule])
+@pytest.mark.parametrize("name", BLIND)
 def test_a_fault_that_was_planted_blind_is_a_bug(name):
     rule, healthy, plant = BLIND[name]
     model = healthy()
@@ -80,16 +80,6 @@ def test_a_fault_that_was_planted_blind_is_a_bug(name):
         plant(model)
     report = vnait.doctor(model, rules=[rule])
     assert len(report.bugs) == 1 and not report.faults
-
-
-def test_what_the_doctor_misses_is_counted():
-    missed = [name for name, (rule, *_) in BLIND.items() if rule is None]
-    assert missed == ["sines_of_a_table_have_another_base"]
-    for _, healthy, plant in (BLIND[name] for name in missed):
-        model = healthy()
-        with torch.no_grad():
-            plant(model)
-        assert vnait.doctor(model).bugs == ()
 
 
 def test_a_source_that_acts_weakly_is_a_position():

@@ -93,13 +93,17 @@ def not_turned(model: Any, path: str, name: str, places: torch.Tensor, **others:
     return float(min(errors, default=float("inf")))
 
 
-def not_sines(model: Any, path: str) -> float:
-    """How far a table is from sines, and then cosines, of places times 10000^(-k / K)."""
+def not_sines(model: Any, path: str, less: int, paired: bool) -> float:
+    """How far a table is from sines and cosines, in halves or `paired`, of places times 10000^(-k / (K -
+    `less`)); rows of zeros are padding's.
+    """
     module, _, name = path.rpartition(".")
     table = getattr(model.get_submodule(module), name).detach().double().cpu()
     count = table.shape[1] // 2
-    angles = torch.arange(len(table))[:, None] * 1e4 ** (-torch.arange(count) / count).double()
-    return float((table - torch.cat((angles.sin(), angles.cos()), 1)).abs().max())
+    angles = torch.arange(len(table))[:, None] * 1e4 ** (-torch.arange(count) / (count - less)).double()
+    both = torch.stack((angles.sin(), angles.cos()), 2)
+    sines = (both if paired else both.transpose(1, 2)).flatten(1)
+    return float((table - sines)[table.any(1)].abs().max())
 
 
 @rule("HALF01", "rotation cast to bfloat16", Severity.TRAP)
@@ -218,7 +222,8 @@ def angles_not_as_declared(subject: Subject) -> Evidence | None:
     Advice: take transformers' own rotation: (cos, sin)(p inv_freq), times attention_scaling.
     """
     if tables := list(_tables(subject)):
-        trials = [subject.trial(not_sines, ITSELF, part=subject.model, path=path) for path in tables]
+        plain = {"part": subject.model, "less": 0, "paired": False}
+        trials = [subject.trial(not_sines, ITSELF, path=path, **plain) for path in tables]
         off = [trial for trial in trials if trial.size > ANGLES]
         what = f"the table of {len(off)} of {plural(len(trials), 'layer')} is off by"
         return off[0].evidence(f"{what} {off[0].size:.2g}") if off else None

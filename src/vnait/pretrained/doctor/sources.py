@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
+from vnait.pretrained.doctor.rotation import ANGLES, ITSELF, not_sines
 from vnait.pretrained.doctor.rule import Evidence, Severity, require, rule
 from vnait.pretrained.doctor.subject import Subject
 from vnait.pretrained.doctor.trial import Measure, Trial, difference
@@ -14,6 +15,7 @@ from vnait.pretrained.locate import Site
 from vnait.pretrained.windows import ORDER, chunk_of, order_within, window_of
 
 SMALLEST = f"{len(ORDER)} tokens"
+SAME = 0.01  # of lengths, in half precision, too
 TABLE, ROTATION, BIAS = "a position table", "a rotation", "a bias of distances"
 
 
@@ -179,6 +181,50 @@ def rows_without_use(subject: Subject) -> Evidence | None:
             measured = f"{count} of {total} rows of {path} are not finite, or equal to another"
             return trial.evidence(measured, size=count, shown=count)
     return None
+
+
+@rule("SRC05", "sines not as declared", Severity.BUG)
+def sines_not_as_declared(subject: Subject) -> Evidence | None:
+    """A fixed table has other sines and cosines than those of its positions.
+
+    The rule compares it with sin and cos of p 10000^(-k / K), or p 10000^(-k / (K - 1)) in the models that
+    come from fairseq, such as M2M100. A table that is learned is not judged: only one whose pairs of numbers
+    all have the same length is of sines.
+
+    Advice: make the model again with transformers' own class, which computes this table itself.
+    """
+    tables = list(_tables_of_sines(subject))
+    require(tables, "it has no fixed table of sines")
+    for path, module, rows in tables:
+        less = int(hasattr(module, "get_embedding"))  # of fairseq
+        arguments = {"part": subject.model, "path": path, "less": less}
+        ways = [subject.trial(not_sines, ITSELF, paired=paired, **arguments) for paired in (False, True)]
+        nearest = min(ways, key=lambda trial: trial.size)
+        # Angles far from the start are rounded by more.
+        if nearest.size > max(ANGLES, 1e-6 * len(rows), 2 * torch.finfo(rows.dtype).eps):
+            return nearest.evidence(f"sines or cosines of {path} are off by up to {nearest.size:.2g}")
+    return None
+
+
+def _tables_of_sines(subject: Subject) -> Iterator[tuple[str, nn.Module, Tensor]]:
+    """Path, module and rows of each fixed table; those by which GPT-J rotates are ROPE04's."""
+    for side, owner in subject.owners.items():
+        if not type(owner).__module__.startswith("transformers."):  # others may have another formula
+            continue
+        for path, rows in (*owner.named_parameters(), *owner.named_buffers()):
+            module = owner.get_submodule(path.rpartition(".")[0])
+            named = "pos" in path and not path.endswith(".embed_positions")
+            if named and not isinstance(module, SilencedTable) and _is_of_sines(rows.detach()):
+                yield f"{side}.{path}".removeprefix("."), module, rows
+
+
+def _is_of_sines(rows: Tensor) -> bool:
+    """Whether all pairs of numbers, in halves or neighbours, have the same length; rows of zeros aside."""
+    if rows.ndim != 2 or rows.shape[1] % 2 or rows.is_meta or not rows.is_floating_point() or not rows.any():
+        return False
+    used = rows[rows.any(1)].float()
+    pairs = (used.unflatten(1, (2, -1)).norm(dim=1), used.unflatten(1, (-1, 2)).norm(dim=2))
+    return any(float(lengths.max() - lengths.min()) < SAME * float(lengths.max()) for lengths in pairs)
 
 
 def _both(subject: Subject, acting: list[PositionModule], kinds: dict[str, str]) -> Evidence:
