@@ -20,6 +20,8 @@ from transformers import (
     LlamaConfig,
     LlamaForCausalLM,
     LlamaModel,
+    MistralConfig,
+    MistralModel,
     ModernBertConfig,
     ModernBertModel,
     PreTrainedModel,
@@ -263,6 +265,10 @@ def test_other_models_are_refused_unchanged():
     with pytest.raises(InputError, match="reads a text within its limit otherwise by self-extended"):
         lengthen(pairs, "self-extended")  # it rotates neighbouring channels
     assert type(pairs) is CohereModel and pairs.config._attn_implementation == "sdpa"
+    sizes = {**SIZES, "num_key_value_heads": 2, "max_position_embeddings": LIMIT}
+    windowed = MistralModel(MistralConfig(**sizes, pad_token_id=0)).eval()
+    with pytest.raises(InputError, match="each of its layers reads a window of neighbours, which stays"):
+        lengthen(windowed, "log-n")
     eager = model_of("llama")
     eager.set_attn_implementation("eager")
     with pytest.raises(InputError, match="needs sdpa attention"):

@@ -1014,6 +1014,15 @@ def test_reentrant_checkpointing_of_what_is_learned_in_the_layers_is_refused(met
         model(ids_of()).logits.sum().backward()
 
 
+@pytest.mark.parametrize("width", [2, 4, 12])
+def test_windows_of_deeper_layers_are_no_unknown_position(width):
+    """They show the order of the tokens, which the first layer of ModernBERT mixes."""
+    torch.manual_seed(0)
+    config = transformers.ModernBertConfig(**SMALL, local_attention=width, initializer_cutoff_factor=9.0)
+    model = transformers.ModernBertModel(config).eval()
+    assert vnait.attach(model, "vnait").difference == 0
+
+
 def test_a_dynamic_rotation_is_left_as_it_was():
     """Its frequencies follow the longest text, so that attaching must not read one past its limit."""
     torch.manual_seed(0)

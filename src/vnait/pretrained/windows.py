@@ -36,7 +36,7 @@ def window_of(config: Any, layer: int, both: bool = False, kind: str | None = No
     >>> window_of(MistralConfig(sliding_window=8), 0)
     7
     """
-    kinds = getattr(config, "layer_types", None) or getattr(config, "attention_layers", None)
+    kinds = _kinds(config)
     known = kind or kinds[layer] if kinds else None
     local = known in ("sliding_attention", "local") if kinds else config.model_type in WINDOWED
     width = getattr(config, "sliding_window", None) or getattr(config, "window_size", None)
@@ -46,6 +46,22 @@ def window_of(config: Any, layer: int, both: bool = False, kind: str | None = No
         return None
     # In both directions a window is the neighbours on each side; else, and in Gemma's, the token counts too.
     return width if both and not getattr(config, "use_bidirectional_attention", None) else width - 1
+
+
+def windows_of_layers(config: Any) -> list[int | None]:
+    """`window_of` for each layer.
+
+    >>> from transformers import Gemma2Config
+    >>> windows_of_layers(Gemma2Config(num_hidden_layers=2, sliding_window=8))
+    [7, None]
+    """
+    kinds = _kinds(config)
+    return [window_of(config, layer) for layer in range(len(kinds) if kinds else config.num_hidden_layers)]
+
+
+def _kinds(config: Any) -> list[str] | None:
+    """The type of each layer, if it is declared."""
+    return getattr(config, "layer_types", None) or getattr(config, "attention_layers", None)
 
 
 def order_within(window: int | None) -> list[int]:

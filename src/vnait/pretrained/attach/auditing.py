@@ -13,7 +13,7 @@ from vnait.pretrained.attach.attached import attached_to
 from vnait.pretrained.attach.cross_attention import CROSS_ATTENTION
 from vnait.pretrained.layers import DifferentiableRotary, SilencedTable
 from vnait.pretrained.locate import Site, find_sites, is_causal, last_states, probe, shuffled
-from vnait.pretrained.windows import window_of
+from vnait.pretrained.windows import ORDER, windows_of_layers
 from vnait.shared.errors import InputError
 
 
@@ -104,7 +104,10 @@ def leftover_of(owner: PreTrainedModel) -> float:
     first = probe(owner, 1, 6)
     second = shuffled(owner, first)
     # Deeper layers know the order by what each token could see.
-    limited = is_causal(owner) or window_of(owner.config, 0) is not None
+    windows = windows_of_layers(owner.config)
+    limited = (
+        is_causal(owner) or windows[0] is not None or any(window in range(len(ORDER)) for window in windows)
+    )
     with disabled(owner), _first_layer_only(owner) if limited else nullcontext():
         before, after = (last_states(owner, read)[0, -1] for read in (first, second))
     return float((before - after).abs().max() / before.abs().max().clamp(min=1e-30))

@@ -39,6 +39,7 @@ from vnait.pretrained.extend.stretching import (
     read_table,
 )
 from vnait.pretrained.locate import Site, accepts, find_sites, first_row, last_states, probe_ids
+from vnait.pretrained.windows import windows_of_layers
 from vnait.shared.errors import InputError, did_you_mean
 from vnait.shared.randomness import evaluating
 
@@ -275,7 +276,7 @@ def _check(owner: PreTrainedModel, longer: Longer) -> None:
             change.append(float((states - before).abs().max() / before.abs().max()))
     if change[0] > TOLERANCE or change[1] <= max(2 * change[0], LEAST):
         wrong = "a text within its limit" if change[0] > TOLERANCE else "no text"
-        raise InputError(
-            f"{name} reads {wrong} otherwise by {longer.reading}: its positions enter in a way that is not "
-            "known; take windows."
-        )
+        reason = "its positions enter in a way that is not known"
+        if None not in windows_of_layers(owner.config):
+            reason = "each of its layers reads a window of neighbours, which stays as it is"
+        raise InputError(f"{name} reads {wrong} otherwise by {longer.reading}: {reason}; take windows.")
