@@ -77,6 +77,10 @@ def before(records: list[Record]) -> Section:
     sets = list(dict.fromkeys(name for name, _ in areas))
     methods = sorted({name for _, name in areas}, key=order.index)
     at_quick = where(records, shots=QUICK)
+    curves = few_labels.curves(records)
+    of_curves = [
+        record for record in records if len(curves[str(record.data["name"]), record.method, record.seed]) > 1
+    ]
     text = prose(
         "few_labels",
         title=title,
@@ -86,18 +90,9 @@ def before(records: list[Record]) -> Section:
         scores=heights(at_quick, methods, sets),
         method=method,
         differences=differences(at_quick, sets, method),
+        of_areas=differences(of_curves, sets, method),
+        curves=learning_curves(records, areas),
     )
-    curves = few_labels.curves(records)
-    of_curves = [
-        record for record in records if len(curves[str(record.data["name"]), record.method, record.seed]) > 1
-    ]
-    if where(of_curves, method=method):
-        text += prose(
-            "few_labels_more",
-            differences=differences(of_curves, sets, method),
-            quick=QUICK,
-            curves=learning_curves(records, areas),
-        )
     return Section(text.rstrip(), [claim])
 
 
