@@ -37,6 +37,7 @@ from transformers import (
 import vnait
 from vnait import InputError
 from vnait.pretrained import lengthen, shorten
+from vnait.pretrained.extend import stretching
 from vnait.pretrained.extend.stretching import FULL, READINGS, Stretch, self_extended, turned
 
 LIMIT = 16
@@ -152,7 +153,9 @@ def test_channels_beyond_the_angles_are_not_rotated():
     torch.testing.assert_close(found, torch.cat([-x[..., :4], x[..., 4:]], -1))
 
 
-def test_self_extension_is_its_formula_with_one_loop_per_pair():
+@pytest.mark.parametrize("causal", [False, True])
+def test_self_extension_is_its_formula_with_one_loop_per_pair(causal, monkeypatch):
+    monkeypatch.setattr(stretching, "QUERIES", 5)
     near, group, length, pairs = 4, 3, 14, 2
     random = torch.Generator().manual_seed(0)
     query, key, value = (
@@ -167,11 +170,11 @@ def test_self_extension_is_its_formula_with_one_loop_per_pair():
         group=group,
         turns={FULL: turns},
     )
-    found = self_extended(torch.nn.Identity(), query, key, value, None, stretch, 0.5)
+    found = self_extended(torch.nn.Identity(), query, key, value, None, stretch, 0.5, causal)
     pair = lambda x: torch.complex(x[..., :pairs], x[..., pairs:])  # noqa: E731
-    scores = torch.zeros(length, length, dtype=torch.double)
+    scores = torch.full((length, length), -torch.inf, dtype=torch.double)
     for i in range(length):
-        for j in range(length):
+        for j in range(i + 1 if causal else length):
             distance = i - j
             if abs(distance) >= near:
                 far = abs(i // group - j // group) + near - near // group
@@ -180,6 +183,10 @@ def test_self_extension_is_its_formula_with_one_loop_per_pair():
             scores[i, j] = 0.5 * (turned * pair(key[0, 0, j]).conj()).real.sum()
     wanted = scores.softmax(-1) @ value[0, 0]
     torch.testing.assert_close(found[0, :, 0], wanted, atol=1e-6, rtol=1e-6)
+    half = [x.bfloat16() for x in (query, key, value)]
+    found = self_extended(torch.nn.Identity(), *half, None, stretch, 0.5, causal)
+    assert found.dtype == torch.bfloat16
+    torch.testing.assert_close(found[0, :, 0].double(), wanted, atol=0.05, rtol=0.05)
 
 
 @pytest.mark.parametrize("reading", ["log-n", "self-extended"])

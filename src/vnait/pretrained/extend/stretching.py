@@ -241,8 +241,12 @@ def self_extended(
 
     Queries and keys come without rotation. Source: SelfExtend, arXiv 2401.01325.
     """
-    groups = getattr(module, "num_key_value_groups", 1)
+    groups, dtype = getattr(module, "num_key_value_groups", 1), value.dtype
     key, value = key.repeat_interleave(groups, 1), value.repeat_interleave(groups, 1)
+    if (
+        query.device.type == "cpu" and torch.finfo(dtype).bits < 32
+    ):  # which takes up to 16 times as long there
+        query, key, value = query.float(), key.float(), value.float()
     places, turns = stretch.places, stretch.turns[FULL]
     grouped = places // stretch.group
     shift = stretch.near - stretch.near // stretch.group
@@ -250,18 +254,21 @@ def self_extended(
     parts = []
     for start in range(0, query.shape[2], QUERIES):
         rows = slice(start, start + QUERIES)
-        at = [places[:, rows], grouped[:, rows] + shift, grouped[:, rows] - shift]
+        end = start + query[:, :, rows].shape[2] if causal else key.shape[2]
+        first = max(start - stretch.near + 1, 0) if causal else 0  # keys before it are far from all rows
+        at = [places[:, rows], grouped[:, rows] + shift, *([] if causal else [grouped[:, rows] - shift])]
         turned_queries = [turned(query[:, :, rows], place[..., None] * turns) for place in at]
-        close, before, behind = (q @ k.mT for q, k in zip(turned_queries, (near, far, far), strict=True))
-        distance = (places[:, rows, None] - places[:, None])[:, None]
-        scores = scale * torch.where(
-            distance.abs() < stretch.near, close, torch.where(distance > 0, before, behind)
-        )
+        keys = (near[:, :, first:end], *(far[:, :, :end] for _ in at[1:]))
+        close, before, *behind = (q @ k.mT for q, k in zip(turned_queries, keys, strict=True))
+        distance = (places[:, rows, None] - places[:, None, first:end])[:, None]
+        distant = torch.where(distance > 0, before, behind[0]) if behind else before[..., first:]
+        scores = scale * torch.where(distance.abs() < stretch.near, close, distant)
         if causal:
-            scores = scores.masked_fill(distance < 0, torch.finfo(scores.dtype).min)
+            scores = scores.masked_fill(distance < 0, -torch.inf)
+            scores = torch.cat((scale * before[..., :first], scores), -1)
         elif mask is not None:
             some = mask[..., rows, :] if mask.shape[-2] > 1 else mask
             low = torch.finfo(scores.dtype).min
             scores = scores.masked_fill(~some, low) if some.dtype == torch.bool else scores + some
-        parts.append(scores.softmax(-1, dtype=torch.float32).to(value.dtype) @ value)
-    return torch.cat(parts, 2).transpose(1, 2).contiguous()
+        parts.append(scores.softmax(-1, dtype=torch.float32).to(value.dtype) @ value[:, :, :end])
+    return torch.cat(parts, 2).to(dtype).transpose(1, 2).contiguous()
