@@ -232,6 +232,11 @@ list(in_workers([delayed(sleep)(sys.argv[1])] * 3, jobs=2))
 """
 
 
+def test_workers_leave_an_interrupt_to_their_parent():
+    answers = list(in_workers([delayed(signal.getsignal)(signal.SIGINT)] * 2, jobs=2))
+    assert answers == [signal.SIG_IGN] * 2
+
+
 @pytest.mark.skipif(os.name == "nt", reason="its processes have no such parents")
 @pytest.mark.slow
 @pytest.mark.parametrize("number", ["SIGKILL", "SIGTERM", "SIGHUP"])

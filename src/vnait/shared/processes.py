@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import tempfile
 import threading
 import time
@@ -210,8 +211,10 @@ def usual_torch() -> Iterator[None]:
 
 def end_with(parent: int) -> None:
     """End this process within a second of its parent, however that ended: a signal that nothing can catch
-    leaves no time to stop the workers. To be called once, by a child of the process `parent`.
+    leaves no time to stop the workers. To be called once, by a child of the process `parent`. Ctrl-C, which a
+    terminal sends to both, is left to the parent, which ends its workers.
     """
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
 
     def watch() -> None:
         while os.getppid() == parent:
