@@ -11,7 +11,7 @@ from vnait.pretrained.extend.shares import by_length, share_rows, share_tables
 from vnait.pretrained.extend.tasks import Result
 from vnait.pretrained.extend.variants import DECODER_VARIANTS, FREE_OF_DECODERS
 from vnait.pretrained.extend.written import Advice, drawn, reasons
-from vnait.shared.errors import InputError
+from vnait.shared.errors import InputError, plural
 from vnait.shared.statistics import Interval, interval
 
 
@@ -127,7 +127,8 @@ class Perplexities:
         table = {
             name: [cells.get((name, length)) or within.get(length) for length in lengths] for name in named
         }
-        title = f"perplexity of the last {self.targets} tokens of {self.texts} texts, by the length read"
+        texts = plural(self.texts, "text")
+        title = f"perplexity of the last {self.targets} tokens of {texts}, by the length read"
         parts = [
             self.summary(),
             drawn(title, heads, {name: list(map(_perplexity, row)) for name, row in table.items()}),
