@@ -219,10 +219,14 @@ def _tables_of_sines(subject: Subject) -> Iterator[tuple[str, nn.Module, Tensor]
 
 
 def _is_of_sines(rows: Tensor) -> bool:
-    """Whether all pairs of numbers, in halves or neighbours, have the same length; rows of zeros aside."""
+    """Whether rows differ, but all pairs of numbers, in halves or neighbours, have the same length; rows of
+    zeros aside.
+    """
     if rows.ndim != 2 or rows.shape[1] % 2 or rows.is_meta or not rows.is_floating_point() or not rows.any():
         return False
     used = rows[rows.any(1)].float()
+    if torch.equal(used, used[:1].expand_as(used)):
+        return False
     pairs = (used.unflatten(1, (2, -1)).norm(dim=1), used.unflatten(1, (-1, 2)).norm(dim=2))
     return any(float(lengths.max() - lengths.min()) < SAME * float(lengths.max()) for lengths in pairs)
 

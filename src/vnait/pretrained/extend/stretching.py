@@ -243,9 +243,7 @@ def self_extended(
     """
     groups, dtype = getattr(module, "num_key_value_groups", 1), value.dtype
     key, value = key.repeat_interleave(groups, 1), value.repeat_interleave(groups, 1)
-    if (
-        query.device.type == "cpu" and torch.finfo(dtype).bits < 32
-    ):  # which takes up to 16 times as long there
+    if torch.finfo(dtype).bits < 32 and query.device.type == "cpu":  # where it takes many times as long
         query, key, value = query.float(), key.float(), value.float()
     places, turns = stretch.places, stretch.turns[FULL]
     grouped = places // stretch.group
