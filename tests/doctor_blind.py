@@ -40,7 +40,7 @@ LINEAR = {"rope_type": "linear", "factor": 4.0, "rope_theta": 1e4}
 
 
 def blind(rule: str, family: str, **changes: Any) -> Callable[[Callable[[Any], None]], Callable[[Any], None]]:
-    """Register a function that plants a fault in a healthy model, and the rule that finds it, if one does."""
+    """Register a function that plants a fault in a healthy model, and the rule that finds it."""
 
     def registered(plant: Callable[[Any], None]) -> Callable[[Any], None]:
         BLIND[plant.__name__] = (rule, lambda: model_of(family, **changes), plant)
@@ -543,7 +543,7 @@ def keys_rotate_twice(model):
     while_it_runs(model.model, modeling_gpt_oss, apply_rotary_pos_emb=twice)
 
 
-# A formula that no rule knows
+# A fixed table
 
 
 @blind("SRC05", "marian")

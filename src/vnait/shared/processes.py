@@ -1,5 +1,5 @@
 """Several processes of one training, started by torchrun or `accelerate launch`; and what the threads of one
-process share: the number of threads, on which the last digits of sums depend, and PyTorch's defaults.
+process share: the number of threads, on which the last digits of sums depend, PyTorch's defaults, and forks.
 """
 
 from __future__ import annotations

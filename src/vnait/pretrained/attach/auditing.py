@@ -105,9 +105,8 @@ def leftover_of(owner: PreTrainedModel) -> float:
     second = shuffled(owner, first)
     # Deeper layers know the order by what each token could see.
     windows = windows_of_layers(owner.config)
-    limited = (
-        is_causal(owner) or windows[0] is not None or any(window in range(len(ORDER)) for window in windows)
-    )
+    narrow = any(window is not None and window < len(ORDER) for window in windows)
+    limited = is_causal(owner) or windows[0] is not None or narrow
     with disabled(owner), _first_layer_only(owner) if limited else nullcontext():
         before, after = (last_states(owner, read)[0, -1] for read in (first, second))
     return float((before - after).abs().max() / before.abs().max().clamp(min=1e-30))

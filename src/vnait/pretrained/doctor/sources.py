@@ -197,12 +197,11 @@ def sines_not_as_declared(subject: Subject) -> Evidence | None:
     require(tables, "it has no fixed table of sines")
     for path, module, rows in tables:
         less = int(hasattr(module, "get_embedding"))  # of fairseq
-        arguments = {"part": subject.model, "path": path, "less": less}
-        ways = [subject.trial(not_sines, ITSELF, paired=paired, **arguments) for paired in (False, True)]
-        nearest = min(ways, key=lambda trial: trial.size)
+        arguments = {"path": path, "less": less, "paired": not _in_halves(rows)}
+        trial = subject.trial(not_sines, ITSELF, part=subject.model, **arguments)
         # Angles far from the start are rounded by more.
-        if nearest.size > max(ANGLES, 1e-6 * len(rows), 2 * torch.finfo(rows.dtype).eps):
-            return nearest.evidence(f"sines or cosines of {path} are off by up to {nearest.size:.2g}")
+        if trial.size > max(ANGLES, 1e-6 * len(rows), 2 * torch.finfo(rows.dtype).eps):
+            return trial.evidence(f"sines or cosines of {path} are off by up to {trial.size:.2g}")
     return None
 
 
@@ -219,16 +218,23 @@ def _tables_of_sines(subject: Subject) -> Iterator[tuple[str, nn.Module, Tensor]
 
 
 def _is_of_sines(rows: Tensor) -> bool:
-    """Whether rows differ, but all pairs of numbers, in halves or neighbours, have the same length; rows of
-    zeros aside.
-    """
+    """Whether rows differ, but all pairs of numbers, in halves or neighbours, have the same length."""
     if rows.ndim != 2 or rows.shape[1] % 2 or rows.is_meta or not rows.is_floating_point() or not rows.any():
         return False
-    used = rows[rows.any(1)].float()
-    if torch.equal(used, used[:1].expand_as(used)):
-        return False
-    pairs = (used.unflatten(1, (2, -1)).norm(dim=1), used.unflatten(1, (-1, 2)).norm(dim=2))
-    return any(float(lengths.max() - lengths.min()) < SAME * float(lengths.max()) for lengths in pairs)
+    used = rows[rows.any(1)]
+    varied = not torch.equal(used, used[:1].expand_as(used))
+    return varied and (_in_halves(rows) or _of_one_length(rows.unflatten(1, (-1, 2)).mT))
+
+
+def _in_halves(rows: Tensor) -> bool:
+    """Whether the first half has sines and the second their cosines."""
+    return _of_one_length(rows.unflatten(1, (2, -1)))
+
+
+def _of_one_length(pairs: Tensor) -> bool:
+    """Whether all pairs, (N, 2, K), have the same length; rows of zeros, which are for padding, aside."""
+    lengths = pairs[pairs.flatten(1).any(1)].float().norm(dim=1)
+    return float(lengths.max() - lengths.min()) < SAME * float(lengths.max())
 
 
 def _both(subject: Subject, acting: list[PositionModule], kinds: dict[str, str]) -> Evidence:
