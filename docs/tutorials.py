@@ -10,8 +10,11 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import jupytext
@@ -22,9 +25,8 @@ DOCS = Path(__file__).parent
 FIGURES = DOCS / "figures"
 HOW_TOS = [DOCS / f"{name}.md" for name in ("doctor", "how-to-pretrained", "language-models")]
 PAGES = [*sorted(DOCS.glob("tutorials/*.md")), *HOW_TOS]
-SCREENS = {
-    "classify": ("runs/dna/report.html", "report.png")
-}  # pages that a tutorial's cells write, as pictures
+DNA = "runs/dna"  # the comparison of the tutorial `classify`; its report and playground become pictures
+WINDOW = "CAGAGCGGACTGGGCTGTAACAGCTTCCGGGTAAGAGGAACTGGGGATGGAAATGGGATG"
 WRITTEN = re.compile(r"\A\s*```text\n.*?\n```\n*", re.S)  # an output, at the start of what follows a cell
 PICTURE = re.compile(r"!\[[^\]]*\]\(\.\./figures/([\w.-]+)\)")
 HEADER = """---
@@ -76,21 +78,40 @@ def main(pages: list[Path]) -> None:
             page.write_text(executed(page, Path(folder)), encoding="utf-8")
             for name in PICTURE.findall(page.read_text(encoding="utf-8")):
                 shutil.copy(Path(folder) / name, FIGURES / name)
-            if page.stem in SCREENS:
-                source, name = SCREENS[page.stem]
-                photograph(Path(folder) / source, FIGURES / name)
+            if page.stem == "classify":
+                photograph_comparison(Path(folder))
 
 
-def photograph(source: Path, target: Path) -> None:
-    """The top of a page, as Debian's chromium shows it."""
+def photograph_comparison(folder: Path) -> None:
+    """The top of the report and of the playground, as Debian's chromium shows them."""
     from playwright.sync_api import sync_playwright  # not needed to build the site
 
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
         view = browser.new_page(viewport={"width": 1000, "height": 1150})
-        view.goto(source.resolve().as_uri(), wait_until="networkidle")
-        view.screenshot(path=target)
+        view.goto((folder / DNA / "report.html").resolve().as_uri(), wait_until="networkidle")
+        view.screenshot(path=FIGURES / "report.png")
+        view = browser.new_page(viewport={"width": 1280, "height": 760})
+        with playground(folder) as address:
+            view.goto(address)
+            view.get_by_label("Text", exact=True).fill(WINDOW)
+            for side in range(2):
+                first = view.locator(".explanation img + table").nth(side).locator("td").first
+                first.filter(has_text=WINDOW[0].lower()).wait_for()  # the page opens with another text
+            view.screenshot(path=FIGURES / "playground.png")
         browser.close()
+
+
+@contextmanager
+def playground(folder: Path) -> Iterator[str]:
+    """The address of the playground of the tutorial's models, while it is served."""
+    command = [sys.executable, "-m", "vnait", "playground", DNA]
+    with subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, text=True) as server:
+        try:
+            assert server.stdout is not None
+            yield server.stdout.readline().split()[0]
+        finally:
+            server.terminate()
 
 
 if __name__ == "__main__":

@@ -217,6 +217,17 @@ def test_a_baseline_shows_its_terms_and_its_folder_is_taken_as_a_comparisons_win
     assert all(f"<td>{token}</td>" in unescape(shown) for token in facts["tokens"])
 
 
+def test_methods_before_training_cut_a_text_like_the_saved_model_beside_them(tmp_path: Path) -> None:
+    table = text.read("builtin:splice")
+    words = vocabulary.learn(table.texts, tokenization="characters")
+    model = fit_baseline("one-hot", table, table, words, tokenization="characters", seed=0)
+    model.save(tmp_path / "linear")
+    fitted(tokens="characters").save(tmp_path / "transformer")
+    for folder in ("linear", "transformer"):
+        explained = Registry.of([tmp_path / folder]).explain(UNTRAINED.format("rope"), "GATTACA")
+        assert explained.tokens == list("gattaca")
+
+
 @pytest.mark.parametrize("name", methods_of_each_kind())
 def test_every_method_shows_a_text_or_the_reason_why_not(name: str) -> None:
     try:

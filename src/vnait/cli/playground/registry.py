@@ -14,6 +14,7 @@ from vnait.data.vocabulary import Vocabulary
 from vnait.positions.methods import METHODS
 from vnait.results.explanation import Explanation, explain
 from vnait.shared.errors import InputError, as_input_error
+from vnait.train.features import Joined
 from vnait.train.linear import LinearClassifier
 from vnait.train.models import new_model
 from vnait.train.predict import Fitted, load
@@ -43,6 +44,11 @@ class Registry:
     def names(self) -> list[str]:
         return [*self.saved, *METHOD_OF]
 
+    @property
+    def tokenization(self) -> str:
+        """How the first saved model cuts texts into tokens, and so every method before training."""
+        return next(map(tokenization_of, self.saved.values()), "words")
+
     def explain(self, name: str, text: str) -> Explanation | dict[str, Any]:
         """Explain a text of at most `MAX_CHARACTERS`; for a baseline, as `LinearClassifier.explain`."""
         if len(text) > MAX_CHARACTERS:
@@ -51,21 +57,28 @@ class Registry:
             )
         if name not in self.names:
             raise InputError(f"there is no model {name!r} here; choose one of the list.")
-        model = self.saved[name] if name in self.saved else untrained(METHOD_OF[name])
+        model = self.saved.get(name) or untrained(METHOD_OF[name], self.tokenization)
         return model.explain(text) if isinstance(model, LinearClassifier) else explain(model, text)
 
 
+def tokenization_of(model: Fitted | LinearClassifier) -> str:
+    """How a model cuts texts into tokens; "words" if it has a tokenizer of its own."""
+    if isinstance(model, LinearClassifier):
+        return model.features.parts[0].tokenization if isinstance(model.features, Joined) else "words"
+    return str(model.tokenizer.init_kwargs.get("tokenization", "words"))
+
+
 @cache
-def untrained(method: str) -> Fitted:
+def untrained(method: str, tokenization: str) -> Fitted:
     """An untrained classifier from a fixed seed, with Word2Vec vectors of the built-in sentences."""
-    words, lengths = _words()
+    words, lengths = _words(tokenization)
     with as_input_error(ValueError):
         model = new_model(words, Run(method=method), ["neg", "pos"], lengths)
     return Fitted(model=model, tokenizer=words.tokenizer)
 
 
 @cache
-def _words() -> tuple[Vocabulary, list[int]]:
+def _words(tokenization: str) -> tuple[Vocabulary, list[int]]:
     texts = data.read("builtin:polarity").texts
-    words = vocabulary.learn(texts)
-    return words, [len(ids) for ids in data.encode(words.tokenizer, texts, max_length=512)]
+    words = vocabulary.learn(texts, tokenization=tokenization)
+    return words, [len(ids) for ids in words.encode(texts, max_length=512)]
