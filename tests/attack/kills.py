@@ -28,7 +28,7 @@ from joblib.externals.loky.backend.context import set_start_method
 
 from vnait import cli
 from vnait.comparison import engines, trainings
-from vnait.shared.processes import end_with
+from vnait.shared.processes import begin_worker
 from vnait.train.linear import LinearClassifier
 from vnait.train.predict import Fitted
 
@@ -76,8 +76,8 @@ class Kill:
 
 
 def begin(kill: Kill, folder: Path, main: int) -> None:
-    """What a worker begins with in place of `end_with` alone."""
-    end_with(main)
+    """What a worker begins with in place of `begin_worker` alone."""
+    begin_worker(main)
     if kill.place == "worker":
         strike(kill.point, kill.at, lambda: kill.strike(main, folder))
 
@@ -92,7 +92,7 @@ def command(folder: Path, jobs: int, kill: Kill | None = None, start: str = "lok
         set_start_method(start, force=True)
         if kill is not None:
             main = os.getpid()
-            engines.end_with = partial(begin, kill, folder)  # type: ignore[assignment]
+            engines.begin_worker = partial(begin, kill, folder)  # type: ignore[assignment]
             if kill.place == "command":
                 strike(kill.point, kill.at, lambda: kill.strike(main, folder))
         words = ["compare", str(folder.parent / "rows.csv"), "--methods", "none", "--seeds", str(SEEDS)]

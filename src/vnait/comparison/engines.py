@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from vnait.shared.errors import InputError, extra
-from vnait.shared.processes import end_with, held
+from vnait.shared.processes import begin_worker, held
 
 if TYPE_CHECKING:
     from joblib.externals.loky.process_executor import ProcessPoolExecutor
@@ -130,7 +130,7 @@ class _Workers(threading.local):
                 self.executor = ProcessPoolExecutor(
                     count,
                     timeout=IDLE,
-                    initializer=end_with,
+                    initializer=begin_worker,
                     initargs=(os.getpid(),),
                     env={name: os.environ.get(name, str(cores)) for name in THREADS},
                 )

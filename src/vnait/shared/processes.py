@@ -209,10 +209,12 @@ def usual_torch() -> Iterator[None]:
         yield
 
 
-def end_with(parent: int) -> None:
-    """End this process within a second of its parent, however that ended: a signal that nothing can catch
-    leaves no time to stop the workers. To be called once, by a child of the process `parent`. Ctrl-C, which a
-    terminal sends to both, is left to the parent, which ends its workers.
+def begin_worker(parent: int) -> None:
+    """Called once by a child of the process `parent`, before its work.
+
+    The child ends within a second of its parent, however that ended: a signal that nothing can catch leaves
+    no time to stop the workers. Ctrl-C, which a terminal sends to both, is left to the parent, which ends its
+    workers.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
