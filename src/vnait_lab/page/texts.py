@@ -139,7 +139,7 @@ def of_tagging(records: list[Record]) -> Section:
     command = f"{DATA}.tagging"
     verdicts = {
         f"From {sizes[0]:,} to {sizes[-1]:,} sentences of {name}, `vnait` tags words better than `none`, "
-        "`sinusoidal` and `rope`": tagging.verdict(records, name)
+        "`sinusoidal`, `rope` and a regression of words and neighbours": tagging.verdict(records, name)
         for name, sizes in tagging.SIZES.items()
     }
     claims = judge(verdicts, command, source="000, section 5.1, parts of speech")
@@ -170,7 +170,7 @@ def of_package_tags(records: list[Record]) -> Section:
     verdicts = {
         f"{statement} from {rows} descriptions of programs": packages.verdict(records, rows, others)
         for statement, others in (
-            ("`vnait` learns labels better than bags of words", package_tags.BAGS),
+            ("`vnait` learns labels better than bags of words until 2026-11-29", package_tags.BAGS),
             ("Positions help `vnait` to learn labels", packages.POSITIONS),
         )
         for rows in packages.LEARNED
@@ -193,7 +193,7 @@ def of_package_sizes(records: list[Record]) -> Section:
     verdicts = {
         f"{statement} from {rows} descriptions": packages.verdict(records, rows, others, "spearman")
         for statement, others in (
-            ("`vnait` ranks programs by size better than bags of words", package_sizes.BAGS),
+            ("`vnait` ranks programs by size better than bags of words until 2026-11-29", package_sizes.BAGS),
             ("Positions help `vnait` to rank programs by size", packages.POSITIONS),
         )
         for rows in packages.LEARNED

@@ -129,7 +129,7 @@ def of_fine_tuning(records: list[Record]) -> Section:
         f"pooled over {names}": ahead({name: pooled[name] for name in ("vnait-warp", *rivals)}, "vnait-warp")
         for with_what, rivals in (
             ("its own positions", [BASE_POSITIONS]),
-            ("`rope` or `alibi`", ["rope", "alibi"]),
+            ("`rope` or `alibi`, which don't start as its own do", ["rope", "alibi"]),
         )
     }
     claims = judge(verdicts, command, source="000, section 5.2, fine-tuning")

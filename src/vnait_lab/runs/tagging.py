@@ -27,6 +27,7 @@ from vnait.data.tables import labels_of
 from vnait.data.tasks import TAGGING
 from vnait.results.record import Record
 from vnait.shared.statistics import Interval
+from vnait.train.baselines import OF_TAGS
 from vnait.train.run import Run
 from vnait_lab.records import by_method, by_seed, path_of, points, where
 from vnait_lab.rules import clear
@@ -79,8 +80,8 @@ def plans(data: Path, seeds: int, *, quick: bool) -> list[Plan]:
 
 
 def lead(records: Sequence[Record], name: str, size: int) -> Interval:
-    """Points of token accuracy of `vnait` over the best of the other methods, paired by seed."""
-    scores = by_method(records, "token_accuracy", METHODS_RUN, name=name, shots=size)
+    """Points of token accuracy of `vnait` over the best of the others, paired by seed."""
+    scores = by_method(records, "token_accuracy", (*METHODS_RUN, *OF_TAGS), name=name, shots=size)
     ours = scores.pop("vnait")
     return points(ours, max(scores.values(), key=lambda by_seed: sum(by_seed.values())))
 
@@ -95,8 +96,8 @@ def order(records: Sequence[Record], name: str, size: int) -> Interval:
 
 
 def verdict(records: Sequence[Record], name: str) -> Verdict:
-    """The claim: at each number of sentences, `vnait` is ahead of the best other method. Undecided if order
-    brings it nothing, since a lead would then not be one of position.
+    """The claim: at each number of sentences, `vnait` is ahead of the best other method or model. Undecided
+    if order brings it nothing, since a lead would then not be one of position.
     """
     sizes = sorted({int(record.data["shots"]) for record in where(records, name=name)})
     leads = {size: lead(records, name, size) for size in sizes}

@@ -182,7 +182,8 @@ def judge_subtract(findings: Findings) -> Verdict:
 @STUDY.claim("These heads read positions, not words", source="003, attention, 2.2; this project: the test")
 def judge_reads(findings: Findings) -> Verdict:
     """Confirmed if, every seed, nine of ten banded heads keep their distance in shuffled words, and at most
-    one of ten in shuffled positions; conditional if half keep it in shuffled words.
+    one of ten in shuffled positions; conditional if half keep it in shuffled words. Undecided if fewer than
+    ten heads are banded.
     """
     heads = banded(findings, "sentences")
     count = (heads != 0).sum((1, 2))
@@ -195,6 +196,8 @@ def judge_reads(findings: Findings) -> Verdict:
         for what, share in (("words shuffled", words), ("positions shuffled", places))
     )
     lost = bool(places.max() > 0.1 or words.min() < HALF)
+    if count.min() < 10:
+        return Verdict("undecided", summary)
     condition = f"it concerns {100 * words.mean():.0f} % of these heads"
     return decided(bool(words.min() >= 0.9) and not lost, summary, refuted=lost, condition=condition)
 

@@ -83,7 +83,8 @@ def unbounded_leaves(findings: Findings) -> bool:
 @STUDY.claim("The boundary penalty keeps S_1 >= 0 and S_n <= 100")
 def judge_bounds(findings: Findings) -> Verdict:
     """With a weight of 0.1 or 1, as the papers have it, S leaves [0, 100] by at most 0.1 in every training.
-    Undecided if a model answers fewer than 95 % of the texts.
+    Undecided if a model answers fewer than 95 % of the texts; conditional if without a penalty S_1 is not
+    below 0 either.
     """
     outside = {name: findings.most(name, "outside") for name in GAMMAS}
     summary = "S leaves [0, 100] by at most " + listed(outside, "{:.2f} ({name})")
@@ -92,7 +93,13 @@ def judge_bounds(findings: Findings) -> Verdict:
     if least < 0.95:
         return Verdict("undecided", summary)
     inside = {name: outside[name] <= INSIDE for name in PAPERS}
-    return each(inside, summary, "the weight is that of {}", join=" and ")
+    verdict = each(inside, summary, "the weight is that of {}", join=" and ")
+    first = findings.least("no penalty", "first")
+    if verdict.word == "confirmed" and first >= 0:
+        return Verdict(
+            "conditional", f"{summary}; without a penalty S_1 is at least {first:.1f}", "it is S_n"
+        )
+    return verdict
 
 
 @STUDY.draws

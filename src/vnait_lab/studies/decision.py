@@ -352,15 +352,18 @@ def judge_absolute(findings: Findings) -> Verdict:
     return each(falls, summary, "the positions are {}")
 
 
-@STUDY.claim("Relative positions cost no return where the clock is that of the training")
+@STUDY.claim(
+    "Relative positions cost no return where the clock is that of the training",
+    needs=("vnait-causal", "window"),
+)
 def judge_cost(findings: Findings) -> Verdict:
-    """Confirmed if no relative positions are 10 steps or more below any absolute ones, interval included;
-    refuted if some are for sure.
+    """Confirmed if no relative positions are 10 steps or more below any absolute ones, counted decisions or a
+    perceptron of the window, interval included; refuted if some are for sure.
     """
     leads = {
         f"{name} minus {against}": findings.difference(name, against, "return")
         for name in RELATIVE
-        for against in ABSOLUTE
+        for against in (*ABSOLUTE, "vnait-causal", "window")
     }
     return clear(leads.values(), listed(leads, "{:+.0f}", join="; "), least=-SMALLEST)
 

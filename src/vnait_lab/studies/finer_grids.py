@@ -207,11 +207,11 @@ def judge_counted(findings: Findings) -> Verdict:
 
 @STUDY.claim("FIRE keeps more of its accuracy at four times the size than RoPE")
 def judge_order(findings: Findings) -> Verdict:
-    """The published order: the share of its accuracy that an encoding keeps at 64 x 64 patches, `fire` minus
-    `axial`, paired by seed. Confirmed if the interval is above 0, refuted if it is below.
+    """The published order: the share of its accuracy above chance that an encoding keeps at 64 x 64 patches,
+    `fire` minus `axial`, paired by seed. Confirmed if the interval is above 0, refuted if it is below.
     """
     shares = {
-        name: findings.curve(name, "64 counted") / findings.curve(name, "16")
+        name: (findings.curve(name, "64 counted") - 1 / LABELS) / (findings.curve(name, "16") - 1 / LABELS)
         for name in ("fire", "axial", "mixed", "alibi")
     }
     lead = interval((shares["fire"] - shares["axial"]).tolist())

@@ -131,16 +131,19 @@ def judge_range(findings: Findings) -> Verdict:
 
 @STUDY.claim("Several scales are more flexible than one", source="003, several frequencies")
 def judge_scales(findings: Findings) -> Verdict:
-    """Confirmed if each band alone falls at least 5 points behind all in some question."""
+    """Confirmed if each band alone falls at least 5 points behind all in some question, with an interval
+    above 0; refuted if one does in none, whatever the interval.
+    """
     behind = {
-        name: [findings.mean("all", task) - findings.mean(name, task) for task in TASKS]
-        for name in ("high", "low")
+        name: {task: findings.difference("all", name, task) for task in TASKS} for name in ("high", "low")
     }
+    most = {name: max(lost, key=lambda task: lost[task].mean) for name, lost in behind.items()}
     summary = ", ".join(
-        f"{name} by {100 * max(lost):.1f} ({TASKS[lost.index(max(lost))]})" for name, lost in behind.items()
+        f"{name} by {behind[name][task].times(100).written('{:.1f}')} ({task})" for name, task in most.items()
     )
-    worse = all(max(lost) >= MATTERS for lost in behind.values())
-    return decided(worse, f"largest number of points behind all: {summary}")
+    large = {name: [lead for lead in lost.values() if lead.mean >= MATTERS] for name, lost in behind.items()}
+    sure = all(any(lead.sign > 0 for lead in leads) for leads in large.values())
+    return decided(sure, f"largest number of points behind all: {summary}", refuted=not all(large.values()))
 
 
 def shown(findings: Findings, *variants: str) -> str:

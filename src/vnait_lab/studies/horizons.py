@@ -30,6 +30,7 @@ from vnait_lab.study import Budget, Findings, Metrics, Study, Verdict
 
 SERIES = 7
 HORIZONS = (24, 96, 336)  # hours ahead
+COUNTED = ("index", "rope", "span")  # coordinates that count hours
 AHEAD = tuple(f"{ahead} hours" for ahead in HORIZONS)
 DAY, PAST, LONG_PAST = 24, 96, 336  # hours
 AVERAGE = 25  # hours
@@ -190,19 +191,19 @@ def error(model: nn.Module, past: int, ahead: int, first: int, count: int) -> fl
     return total / (count * SERIES)
 
 
-def judge(findings: Findings, variant: str, against: str) -> Verdict:
-    """Confirmed if at every horizon the squared error of `variant` is at most .95 of that of `against`,
-    interval included; conditional if at some; refuted if it is above at every horizon.
+def judge(findings: Findings, variant: str, *rivals: str) -> Verdict:
+    """Confirmed if at every horizon the squared error of `variant` is at most .95 of that of the best rival
+    there, interval included; conditional if at some; refuted if it is above at every horizon.
     """
-    ratios = {horizon: findings.ratio(variant, against, horizon) for horizon in AHEAD}
+    best = {horizon: min(rivals, key=lambda rival: findings.mean(rival, horizon)) for horizon in AHEAD}
+    ratios = {horizon: findings.ratio(variant, rival, horizon) for horizon, rival in best.items()}
     errors = ", ".join(
-        f"{findings.mean(variant, horizon):.3f} and {findings.mean(against, horizon):.3f} "
-        f"({ratio.written('{:.2f}')})"
+        f"{findings.mean(variant, horizon):.3f} and {findings.mean(best[horizon], horizon):.3f} "
+        f"({best[horizon]}; {ratio.written('{:.2f}')})"
         for horizon, ratio in ratios.items()
     )
-    words = (
-        f"squared error at {', '.join(map(str, HORIZONS))} hours, {variant} and {against} (ratio): {errors}"
-    )
+    words = f"squared error at {', '.join(map(str, HORIZONS))} hours, {variant} and its best rival (ratio): "
+    words += errors
     good = {horizon: ratio.bounds[1] <= 1 - SMALLEST for horizon, ratio in ratios.items()}
     may = any(ratio.bounds[0] <= 1 - SMALLEST for ratio in ratios.values())
     return each(good, words, "the forecast is for {}", undecided=may)
@@ -219,10 +220,10 @@ def random_phases_gain_little(findings: Findings) -> bool:
 
 @STUDY.claim("Phases as coordinates forecast better than the number of an hour")
 def judge_index(findings: Findings) -> Verdict:
-    """At every horizon the squared error of `phases` is at most .95 of that of `index`, interval included;
-    conditional if at some, refuted if it is above .95 at all.
+    """At every horizon the squared error of `phases` is at most .95 of that of the best of `COUNTED`,
+    interval included; conditional if at some, refuted if it is above .95 at all.
     """
-    return beside(findings, judge(findings, "phases", "index"), "rope", "span")
+    return beside(findings, judge(findings, "phases", *COUNTED), *COUNTED)
 
 
 @STUDY.claim("A Transformer with phases forecasts better than the last day, repeated")
