@@ -63,15 +63,22 @@ def test_an_interval_over_sentences() -> None:
 
 
 def findings(
-    share: dict[str, list[float]], half: float, distance: tuple[float, ...] = (-1, 1, -1, 1)
+    share: dict[str, list[float]],
+    half: float,
+    distance: tuple[float, ...] = (-1, 1, -1, 1),
+    layers: int = 5,
 ) -> Findings:
     metrics = {
-        "distance": [list(distance)],
+        "distance": [list(distance)] * layers,
         "half": [half, half - 0.05, half + 0.05],
         "largest": [0.1, 0.0, 0.2],
     }
     return Findings(
-        {(variant, seed): {**metrics, "share": [row]} for variant, row in share.items() for seed in range(3)}
+        {
+            (variant, seed): {**metrics, "share": [row] * layers}
+            for variant, row in share.items()
+            for seed in range(3)
+        }
     )
 
 
@@ -85,8 +92,9 @@ def test_verdicts_of_known_heads() -> None:
     assert judge_subtract.judge(findings(heads, 0.28)).word == "confirmed"
     before = judge_subtract.judge(findings(heads, 0.28, (-1, -2, -1, 1)))
     assert before.word == "conditional" and before.condition == "the key comes before"
-    assert banded(findings(heads, 0.28), "sentences")[0].tolist() == [[-1, 1, 0, 0]]
+    assert banded(findings(heads, 0.28), "sentences")[0].tolist() == [[-1, 1, 0, 0]] * 5
     assert judge_reads.judge(findings(heads, 0.28)).word == "confirmed"
+    assert judge_reads.judge(findings(heads, 0.28, layers=4)).word == "undecided", "eight heads are too few"
     assert (
         judge_reads.judge(findings({**heads, "words shuffled": [0.9, 0.4, 0, 0]}, 0.28)).word == "conditional"
     )

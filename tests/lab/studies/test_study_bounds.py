@@ -35,9 +35,13 @@ def test_only_the_boundary_penalty_is_weighed(variant: str) -> None:
 
 def test_the_verdict_needs_both_of_the_papers_weights() -> None:
     cells = {
-        (variant, seed): {"outside": 0.0, "accuracy": 1.0} for variant in STUDY.variants for seed in range(3)
+        (variant, seed): {"outside": 0.0, "accuracy": 1.0, "first": -1.0}
+        for variant in STUDY.variants
+        for seed in range(3)
     }
     assert judge_bounds.judge(Findings(cells)).word == "confirmed"
     assert STUDY.verdict(judge_bounds, Findings(cells)).word == "undecided"  # nothing leaves the range
-    cells["gamma_2 = 1", 0] = {"outside": 0.2, "accuracy": 1.0}
+    safe = {key: {**metrics, "first": 2.0} for key, metrics in cells.items()}
+    assert judge_bounds.judge(Findings(safe)).condition == "it is S_n", "S_1 needs no penalty"
+    cells["gamma_2 = 1", 0] = {"outside": 0.2, "accuracy": 1.0, "first": -1.0}
     assert judge_bounds.judge(Findings(cells)).word == "conditional"

@@ -26,6 +26,7 @@ from vnait_lab.studies.graph_classes import (
     drawn,
     hamiltonian,
     judge_invariant,
+    judge_numbers,
     lead,
     parted,
     places,
@@ -161,9 +162,15 @@ def given(**means: float) -> Findings:
 
 
 def test_verdicts() -> None:
-    found = given(signs=0.7, fixed=0.71, bases=0.6, **dict.fromkeys(graph_classes.INVARIANT, 0.9))
+    beside = (*graph_classes.INVARIANT, "forest of walks")
+    found = given(signs=0.7, fixed=0.71, bases=0.6, **dict.fromkeys(beside, 0.9))
     assert ahead(lead(found, "signs", "bases")[0], SMALLEST, "").word == "confirmed"
     assert ahead(lead(found, "signs", "fixed")[0], SMALLEST, "").word == "refuted"
     assert judge_invariant.judge(found).word == "confirmed"
-    none = given(signs=0.7, fixed=0.71, bases=0.6, **dict.fromkeys(graph_classes.INVARIANT, 0.7))
+    rivals = {"numbers": 0.5, "eigenvalues": 0.6, "regression": 0.6, "forest": 0.72, "forest of walks": 0.8}
+    assert judge_numbers.judge(given(signs=0.7, **rivals)).condition == (
+        "it is compared with numbers or eigenvalues or regression"
+    )
+    assert judge_numbers.judge(given(signs=0.9, **rivals)).word == "confirmed"
+    none = given(signs=0.7, fixed=0.71, bases=0.6, **dict.fromkeys(beside, 0.7))
     assert judge_invariant.judge(none).word == "refuted"

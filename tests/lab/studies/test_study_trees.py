@@ -170,9 +170,17 @@ def given(**accuracy: float) -> Findings:
         ({"offset": 0.38, "path": 0.3, "offset_path": 0.385}, ("refuted",) * 4),
         (
             {"offset_path": 0.4, "offset_path_10_wrong": 0.35, "offset_path_visible": 0.2},
-            ("refuted", "confirmed", "confirmed", "refuted"),
+            ("refuted", "confirmed", "conditional", "refuted"),
+        ),
+        (
+            {"offset_path_10_wrong": 0.35, "offset_path_visible_10_wrong": 0.35},
+            ("refuted", "refuted", "confirmed", "refuted"),
         ),
         ({"offset_path_visible": 0.35}, ("refuted", "refuted", "refuted", "confirmed")),
+        (
+            {"offset_path_visible": 0.35, "offset_path_visible_exchanged": 0.35},
+            ("refuted", "refuted", "refuted", "refuted"),
+        ),
     ],
 )
 def test_verdicts(accuracy: dict[str, float], words: tuple[str, ...]) -> None:
@@ -184,5 +192,8 @@ def test_verdicts(accuracy: dict[str, float], words: tuple[str, ...]) -> None:
 def test_chinese_arms_read_the_chinese_treebank_and_are_compared_among_themselves() -> None:
     assert {bank(variant)[0] for variant in VARIANTS if variant.startswith("zh: ")} == {"ud_chinese_gsdsimp"}
     assert {bank(variant)[0] for variant in VARIANTS if not variant.startswith("zh: ")} == {"ud_english_ewt"}
-    assert judge_chinese.judge(given(zh_offset_path=0.4, offset=0.9)).word == "confirmed"
+    gold = judge_chinese.judge(given(zh_offset_path=0.4, offset=0.9))
+    assert gold.condition == "the trees show the hidden word's own arcs"
+    both = given(zh_offset_path=0.4, zh_offset_path_visible=0.35)
+    assert judge_chinese.judge(both).word == "confirmed"
     assert judge_chinese.judge(given(zh_offset_path=0.4, zh_offset=0.41)).word == "refuted"
