@@ -459,9 +459,27 @@ def test_predict_writes_other_columns_where_asked(home, document, vnait):
         ((str(data), "--keep", "date"), "has no column 'date'"),
         ((str(data), "--keep", "text"), "has such a column already"),
         (("-", "--keep", "id"), "names columns, and - is not a table"),
+        ((str(data), "--keep", ","), "names no column"),
     ]:
         code, _, err = vnait("predict", "model", *given)
         assert code == 2 and message in err
+
+
+def test_predict_keeps_columns_of_the_table_that_has_the_texts(home, document):
+    texts = [{"id": f"c{row}", "text": "good film", "tags": ["a", "b"]} for row in range(2)]
+    data = home / "thread.json"
+    data.write_text(json.dumps({"users": [{"id": f"u{row}"} for row in range(3)], "comments": texts}))
+    for keep in ("id", "all"):
+        rows = document("predict", "model", str(data), "--keep", keep)["rows"]
+        assert [row["id"] for row in rows] == ["c0", "c1"]
+    assert rows[0]["tags"] == "a|b"
+
+
+def test_too_long_a_text_for_a_workbook_is_one_sentence(home, vnait):
+    (home / "long.csv").write_text("text\n" + "good " * 7000 + "\n")
+    code, out, err = vnait("predict", "model", "long.csv", "--out", "long.xlsx")
+    assert code == 2 and "write a .csv file" in err and "Traceback" not in out + err
+    assert not (home / "long.xlsx").exists()
 
 
 @pytest.mark.parametrize("name", ["ids.tsv", "ids.txt"])

@@ -174,6 +174,14 @@ def by_class(path: Path) -> None:
         (path / label / f"{number}.txt").write_text(text, encoding="utf-8")
 
 
+def with_hidden(path: Path) -> None:
+    by_class(path)
+    (path / "bad" / "1.txt").rename(path / "bad" / "1.TXT")
+    for name in ("good/._0.txt", ".ipynb_checkpoints/a.txt"):
+        (path / name).parent.mkdir(exist_ok=True)
+        (path / name).write_bytes(b"\0\5\x16")
+
+
 PLAIN = table().encode()
 HEAD = ("text", "label")
 TITLED = [("Films of 2024",), (), HEAD, *ROWS]
@@ -309,7 +317,56 @@ FILES = {
         {"task": "regression", "decimal": ","},
         labels=["1.5", "2", "1250.75", "0", "-3.25", "7"],
     ),
+    "a decimal comma beside a workbook's numbers": File(
+        "d.xlsx",
+        workbook(("films", [HEAD, *zip(TEXTS, [1.5, 2, "1.250,75", 0, -3.25, 1.125], strict=True)])),
+        {"task": "regression", "decimal": ","},
+        labels=["1.5", "2", "1250.75", "0", "-3.25", "1.125"],
+    ),
+    "a document in other case": File(
+        "d.json", json.dumps({"rows": records(text="Text", label="LABEL"), "users": [{"id": "7"}] * 9})
+    ),
+    "one record with a list of others": File(
+        "d.jsonl",
+        lines([{"Text": TEXTS[0], "Label": LABELS[0], "spans": [{"start": 0}, {"start": 2}]}]),
+        texts=TEXTS[:1],
+        labels=LABELS[:1],
+    ),
+    "JSON by column, its keys in another order": File(
+        "d.json",
+        json.dumps(
+            {
+                "text": {str(row): text for row, text in enumerate(TEXTS)},
+                "label": {str(row): LABELS[row] for row in reversed(range(len(LABELS)))},
+            }
+        ),
+    ),
+    "a tab named as Excel does": File("d.csv", "sep=\t\r\n" + table(sep="\t", lineterminator="\r\n")),
+    "a separator that Excel padded": File("d.csv", "sep=;;\r\n" + table(sep=";", lineterminator="\r\n")),
+    "a comma in a name, in other case": File(
+        "d.csv", table(head=("Film, year", "label")), {"text": "film, Year"}
+    ),
+    "a folder with what systems add": File(
+        "films", with_hidden, texts=[TEXTS[row] for row in FIRST_BAD], labels=sorted(LABELS)
+    ),
+    "line breaks in LibreOffice": File(
+        "d.ods",
+        open_document(
+            cells(*HEAD),
+            cells("a warm<text:line-break/>film<text:tab/>twice", "good"),
+            cells("dull", "bad"),
+        ),
+        texts=["a warm\nfilm\ttwice", "dull"],
+        labels=["good", "bad"],
+    ),
     # Refused at first
+    "UTF-16 that has no mark": File(
+        "d.csv",
+        table().encode("utf-16-le"),
+        {"encoding": "utf-16-le"},
+        first={"encoding": "utf-16"},
+        remedy="--encoding utf-16-le",
+    ),
     "a pair of labels in a list": File(
         "d.jsonl",
         lines([{"text": text, "label": [label, "all"]} for text, label in ROWS]),
@@ -407,6 +464,41 @@ def test_a_file_is_read_as_meant_or_refused_with_a_remedy_that_reads_it(kind, tm
 
 def test_there_are_sixty_kinds():
     assert len(FILES) >= 60
+
+
+def test_the_table_of_a_document_is_found_by_all_its_rows(tmp_path):
+    path = tmp_path / "d.json"
+    path.write_text(json.dumps({"rows": [{"text": "a"}, *records()], "legend": [{"label": "good"}] * 9}))
+    assert (read(path).texts, read(path).dropped) == (TEXTS, 1)
+
+
+def test_a_second_table_with_the_same_columns_is_named(tmp_path, caplog):
+    path = tmp_path / "d.json"
+    path.write_text(json.dumps({"train": records()[:2], "test": records()}))
+    assert read(path).texts == TEXTS
+    assert "'train' and 'test' have the same columns; 'test' was read" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "remedy"),
+    [
+        ("d.csv", bz2.compress(PLAIN), "is a bzip2 file; name it .bz2"),
+        ("d.csv", b"%PDF-1.7", "is a PDF; export its table"),
+        ("d.csv.gz", gzip.compress(gzip.compress(PLAIN)), "holds a gzip file; unpack it"),
+        ("d.csv", table(pairs(FRENCH)).encode() + b"caf\xe9,bad\n", "mend line 8"),
+    ],
+)
+def test_what_is_wrong_with_the_bytes_is_named(name, content, remedy, tmp_path):
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(InputError, match=remedy):
+        read(tmp_path / name)
+
+
+def test_one_and_a_quarter_million_is_no_number_with_a_decimal_comma(tmp_path):
+    (tmp_path / "d.csv").write_text('text,label\na,"1,250,750.5"\nb,2\n')
+    with pytest.raises(InputError) as error:
+        read(tmp_path / "d.csv", task="regression")
+    assert "--decimal" not in str(error.value) and "write it as 1234.5" in str(error.value)
 
 
 # Files that fill the memory

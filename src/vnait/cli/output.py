@@ -74,22 +74,28 @@ def _write_excel(path: Path, names: Sequence[str], rows: Iterable[Sequence[Any]]
     book = Workbook(write_only=True)
     sheet = book.create_sheet("vnait")
     count = -1
-    for count, row in enumerate(chain([names], rows)):
-        if count == EXCEL_ROWS:
-            raise InputError(f"a sheet of Excel has {EXCEL_ROWS:,} rows at most; write a .csv file.")
-        if any(isinstance(cell, str) and len(cell) > EXCEL_LETTERS for cell in row):
-            raise InputError(
-                f"row {count + 1} has a text of more than {EXCEL_LETTERS:,} characters, the most that a cell "
-                "of Excel has; write a .csv file."
-            )
-        cells = [
-            WriteOnlyCell(sheet, ILLEGAL_CHARACTERS_RE.sub("\ufffd", cell) if isinstance(cell, str) else cell)
-            for cell in row
-        ]
-        for cell in cells:
-            if cell.data_type == "f":  # a text that begins with =
-                cell.data_type = "s"
-        sheet.append(cells)
+    try:
+        for count, row in enumerate(chain([names], rows)):
+            if count == EXCEL_ROWS:
+                raise InputError(f"a sheet of Excel has {EXCEL_ROWS:,} rows at most; write a .csv file.")
+            if any(isinstance(cell, str) and len(cell) > EXCEL_LETTERS for cell in row):
+                raise InputError(
+                    f"row {count + 1} has a text of more than {EXCEL_LETTERS:,} characters, the most that a "
+                    "cell of Excel has; write a .csv file."
+                )
+            cells = [
+                WriteOnlyCell(
+                    sheet, ILLEGAL_CHARACTERS_RE.sub("\ufffd", cell) if isinstance(cell, str) else cell
+                )
+                for cell in row
+            ]
+            for cell in cells:
+                if cell.data_type == "f":  # a text that begins with =
+                    cell.data_type = "s"
+            sheet.append(cells)
+    except BaseException:
+        sheet.close()  # else Python prints that its writer was left in the middle
+        raise
     book.save(path)
     return count
 

@@ -118,8 +118,8 @@ def predict_command(
     least = None if threshold is None else Threshold(least=threshold, otherwise=otherwise)
     names, rows = table_of(fitted, text, texts, least)
     if keep:
-        columns = _kept(data, keep, names, files.layout)
-        names, rows = _beside(data, columns, files.layout, names, rows, fitted.task == TAGGING)
+        columns = _kept(data, keep, text, names, files.layout)
+        names, rows = _beside(data, columns, text, files.layout, names, rows, fitted.task == TAGGING)
     if as_json:
         print_rows(names, rows)
     elif out is None:
@@ -187,14 +187,16 @@ def _load(model: Path) -> Model:
     return load(model)
 
 
-def _kept(data: str, keep: str, names: Sequence[str], layout: Layout) -> Sequence[str]:
+def _kept(data: str, keep: str, text: str, names: Sequence[str], layout: Layout) -> Sequence[str]:
     """The columns to write as well; all but those that the answers repeat, and the text itself."""
     if keep != "all":
+        if not listed(keep):
+            raise InputError(f"--keep {keep!r} names no column; give one, or all.")
         return listed(keep)
     from vnait.data.columns import all_columns
     from vnait.data.decoding import same
 
-    columns = all_columns(data, **layout)
+    columns = all_columns(data, text, **layout)
     if "all" in columns:
         return ["all"]
     written = [same(name) for name in names if not _is_answer(name)]
@@ -208,6 +210,7 @@ def _is_answer(name: str) -> bool:
 def _beside(
     data: str,
     keep: Sequence[str],
+    text: str,
     layout: Layout,
     names: list[str],
     rows: Iterator[list[object]],
@@ -221,7 +224,7 @@ def _beside(
     others = [same(name) for name in names if name not in answers]
     if again := next((name for name in keep if same(name) in others), None):
         raise InputError(f"--keep {again}: the table has such a column already; leave it out.")
-    columns = [column(data, name, **layout) for name in keep]
+    columns = [column(data, name, text, **layout) for name in keep]
     for cells in columns:  # so that what is wrong with one is found before anything is written
         deque(cells(), maxlen=0)
     extras = zip(*(cells() for cells in columns), strict=True)

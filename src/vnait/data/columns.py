@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import json
 import logging
 import math
 import numbers
@@ -72,14 +73,17 @@ def text_and_label(
     return Cells(texts, labels, groups, columns.number)
 
 
-def all_columns(source: str, **layout: Unpack[Layout]) -> list[str]:
-    """The names of a file's columns."""
-    return columns_of(source, "train", Format.of([], layout)).names
+def all_columns(source: str, text: str, **layout: Unpack[Layout]) -> list[str]:
+    """The names of the columns of the table with the texts."""
+    return columns_of(source, "train", Format.of(_names_in(text), layout)).names
 
 
-def column(source: str, name: str, split: str = "train", **layout: Unpack[Layout]) -> Texts:
-    """The cells of one column as strings, a row each, "" where one is missing; not held in memory."""
-    return _strings_in(columns_of(source, split, Format.of([name], layout)), name, source)
+def column(source: str, name: str, text: str, **layout: Unpack[Layout]) -> Texts:
+    """The cells of one column beside the texts as strings, a row each, "" where one is missing; not held in
+    memory. Of a list or an object its JSON.
+    """
+    columns = columns_of(source, "train", Format.of([*_names_in(text), name], layout))
+    return _strings_in(columns, name, source, _any)
 
 
 def _parts(names: str, mark: str) -> list[str]:
@@ -119,10 +123,14 @@ def _with_header(columns: Columns, source: str, split: str, form: Format) -> tup
     return columns_of(source, split, replace(form, header=0)), text, label
 
 
+def _has(columns: Columns, name: str) -> bool:
+    return same(name) in map(same, columns.names)
+
+
 def _texts_in(columns: Columns, text: str, source: str) -> Texts:
     """The texts of a column, or the pairs of two."""
     _, *parts = _parts(text, ",")
-    if text in columns.names:
+    if _has(columns, text):
         if parts and set(parts) <= set(columns.names):
             logger.warning(
                 "%s: %r is one column; rename it to read %s as pairs.", source, text, " and ".join(parts)
@@ -144,7 +152,7 @@ def _joined_in(columns: Columns, text: str, source: str) -> Texts:
     count.
     """
     _, *parts = _parts(text, "+")
-    if text in columns.names or not parts:
+    if _has(columns, text) or not parts:
         return _strings_in(columns, text, source)
     cells = [_strings_in(columns, part, source) for part in parts]
     return lambda: (
@@ -155,7 +163,7 @@ def _joined_in(columns: Columns, text: str, source: str) -> Texts:
 def _labels_in(columns: Columns, label: str, source: str, sets: bool) -> Texts:
     """The labels of a column, or of several columns that have a yes or a no each."""
     _, *parts = _parts(label, ",")
-    if label in columns.names or not parts:
+    if _has(columns, label) or not parts:
         return _strings_in(columns, label, source, _set if sets else _single)
     cells = [_strings_in(columns, part, source) for part in parts]
 
@@ -261,13 +269,22 @@ def _several(labels: Sequence[str]) -> str:
     return f"has {len(labels)} labels ({shown}); if a text may have several, add --task multilabel (task=)."
 
 
+def _any(cell: object) -> str:
+    """The cell as a string; the names in a list with | between them, another list or an object as JSON."""
+    if isinstance(cell, list) and all(isinstance(part, str) and LABEL_SEPARATOR not in part for part in cell):
+        return cell_of(map(_string, cell))
+    if isinstance(cell, list | dict):
+        return _string(json.dumps(cell, ensure_ascii=False, default=str))
+    return _string(cell)
+
+
 def _string(cell: object) -> str:
     """The cell as a string, "" if it is missing."""
     if isinstance(cell, str) and not has_surrogate(cell):
         return cell
     if cell is None or (isinstance(cell, float) and math.isnan(cell)):
         return ""
-    if not isinstance(cell, (str, numbers.Number, datetime.date, datetime.time)):
+    if not isinstance(cell, (str, numbers.Number, datetime.date, datetime.time, datetime.timedelta)):
         field = (
             f" Name a field of it, as in NAME.{next(iter(cell))}." if isinstance(cell, dict) and cell else ""
         )

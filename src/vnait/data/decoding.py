@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import IO, Any, BinaryIO, Literal, TextIO
 from zipfile import BadZipFile, ZipFile
 
-from vnait.data.encodings import likely, without_mark
+from vnait.data.encodings import likely, mostly_utf8, without_mark
 from vnait.data.text import folded
 from vnait.shared.errors import InputError, one_line
 from vnait.shared.files import check_unpacked, unpacked
@@ -31,6 +31,15 @@ _MARKS = {  # the longest first: that of UTF-32 begins with that of UTF-16
     codecs.BOM_UTF8: "utf-8-sig",
     codecs.BOM_UTF16_LE: "utf-16",
     codecs.BOM_UTF16_BE: "utf-16",
+}
+_KINDS = {  # how files begin that are no text: what each is, and what to do
+    b"\x1f\x8b": ("a gzip file", "name it .gz"),
+    b"BZh9": ("a bzip2 file", "name it .bz2"),
+    b"\xfd7zX": ("an xz file", "name it .xz"),
+    b"\x28\xb5\x2f\xfd": ("a Zstandard file", "name it .zst"),
+    b"PAR1": ("a Parquet file", "name it .parquet"),
+    b"\xd0\xcf\x11\xe0": ("an old Excel file", "name it .xls"),
+    b"%PDF": ("a PDF", "export its table as a .csv file"),
 }
 _HEAD = 65_536  # characters from which the separator is found
 _ROWS = 50
@@ -66,9 +75,10 @@ class TextFile:
             raise InputError(
                 f"{path} is a zip archive; if it is an Excel workbook, name it .xlsx, else unpack it."
             )
-        if head.startswith((b"\x1f\x8b", b"PAR1")):
-            kind, ending = ("gzip", ".gz") if head.startswith(b"\x1f") else ("Parquet", ".parquet")
-            raise InputError(f"{path} is a {kind} file; name it {ending}.")
+        for mark, (kind, cure) in _KINDS.items():
+            if head.startswith(mark):
+                packed = path.suffix.lower() in PACKED
+                raise InputError(f"{path} {f'holds {kind}; unpack it' if packed else f'is {kind}; {cure}'}.")
         marked = (name for mark, name in _MARKS.items() if head.startswith(mark))
         file = cls(path, encoding or next(marked, "utf-8"))
         return replace(file, mark=file._check())
@@ -86,7 +96,7 @@ class TextFile:
                     if packed:  # short lines take far more memory as rows than as bytes
                         lines += part.count("\n")
                         check_unpacked(self.path, CELL * lines, MAX_GIB)
-        except UnicodeDecodeError as error:
+        except UnicodeError as error:
             raise InputError(_undecodable(self.path, self.encoding)) from error
         if nuls > size / 4:
             with _opened(self.path) as raw:
@@ -147,18 +157,27 @@ def _undecodable(path: Path, encoding: str) -> str:
         line = len((raw[: error.start] + b"x").splitlines())
         return (
             f"{path} is not {encoding.upper()}: line {line} has the byte 0x{raw[error.start]:02x}. "
-            f"{_suggestion(raw, encoding)}"
+            f"{_suggestion(raw, encoding, line)}"
         )
-    raise AssertionError("the whole of a file is read as its parts are")
+    except UnicodeError as error:
+        return f"{path} can't be read as {encoding}: {error}. {_suggestion(raw, encoding, 1)}"
+    # A stream wants a byte-order mark, and the bytes alone do not.
+    return f"{path} has no byte-order mark; add --encoding {without_mark(raw)} (encoding= in Python)."
 
 
-def _suggestion(raw: bytes, encoding: str) -> str:
+def _suggestion(raw: bytes, encoding: str, line: int) -> str:
+    """What to do about bytes that are not in that encoding, the first of them in this line."""
     guess = likely(raw)
+    if encoding == "utf-8" and mostly_utf8(raw):
+        return f"Nearly all of it is UTF-8: mend line {line}, or save the file again as UTF-8."
     if guess is None or guess[0] == encoding or encoding != "utf-8":
         return "Name its encoding with --encoding, or open it in that encoding and save it again as UTF-8."
     name, language = guess
     if name == "cp1252":
-        return "If it was written on Windows, add --encoding cp1252 (encoding=); else save it as UTF-8."
+        return (
+            "If it was written on Windows, add --encoding cp1252 (encoding= in Python; cp1250 in Central "
+            "Europe); else save it as UTF-8."
+        )
     return f"It may be {language}: add --encoding {name} (encoding= in Python), or save it again as UTF-8."
 
 

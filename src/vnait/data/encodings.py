@@ -33,6 +33,17 @@ def likely(raw: bytes) -> tuple[str, str] | None:
     return None if _decoded(raw, "cp1252") is None else ("cp1252", "Western European")
 
 
+def mostly_utf8(raw: bytes) -> bool:
+    """Whether most letters above ASCII are UTF-8, as in a file to which another was appended.
+
+    >>> mostly_utf8("été à".encode() + b"caf\\xe9"), mostly_utf8("été".encode("cp1252"))
+    (True, False)
+    """
+    text = raw[:_READ].decode("utf-8", "replace")
+    whole = sum(letter > "\x7f" for letter in text)
+    return whole > 2 * text.count("\ufffd")
+
+
 def without_mark(raw: bytes) -> str:
     """UTF-16 or UTF-32 by its byte order: the two higher bytes of four, or the higher of two, are mostly 0.
 

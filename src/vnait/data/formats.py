@@ -23,7 +23,6 @@ from vnait.data.decoding import (
     TextFile,
     inner_ending,
     rows_of,
-    same,
     separator_of,
     sniffed,
     unpacked_name,
@@ -39,6 +38,9 @@ logger = logging.getLogger("vnait")
 
 # The first line of fastText's, and the labels at the ends of a line.
 _FASTTEXT = re.compile(r"(__label__\S+\s+)*__label__[^\s,;|]+(\s|$)|.*[^\s,;|]\s+__label__[^\s,;|]+\s*$")
+# Excel pads the line to the width of the table, and may quote it.
+_SEPARATOR = re.compile(r'"?sep=([,;|\t])"?[,;|\t]*\s*$', re.IGNORECASE)
+_SMALL = 4096  # bytes of a file that is looked at whole
 _LABELS = re.compile(r"^(?:__label__\S*\s*)+|(?:\s+__label__\S*)+$")
 
 
@@ -112,13 +114,21 @@ def _limited(path: Path, columns: Columns, at: int) -> Iterator[object]:
 
 def _has_classes(path: Path) -> bool:
     """Whether a folder has folders with texts."""
-    return path.is_dir() and next(path.glob("*/*.txt"), None) is not None
+    return path.is_dir() and next(_texts_in(path), None) is not None
+
+
+def _texts_in(path: Path) -> Iterator[Path]:
+    """The texts in the folders of a folder, without hidden files, such as those that macOS adds."""
+    for file in path.glob("*/*"):
+        hidden = file.name.startswith(".") or file.parent.name.startswith(".")
+        if file.suffix.lower() == ".txt" and not hidden and file.is_file():
+            yield file
 
 
 def _folder(path: Path, form: Format) -> Columns:
     """A text per file, whose folder has the name of its class: text, label, file."""
     form.refuse(str(path), "a folder of texts", "sep", "sheet", "header")
-    texts = sorted(file for file in path.glob("*/*.txt") if file.is_file())
+    texts = sorted(_texts_in(path))
 
     def cells(at: int) -> Iterator[str]:
         for file in texts:
@@ -130,8 +140,8 @@ def _folder(path: Path, form: Format) -> Columns:
 
 
 def _content(path: Path, form: Format) -> str:
-    """The text of a file; an empty one is an empty text."""
-    if not path.stat().st_size:
+    """The text of a file; one without letters is an empty text."""
+    if path.stat().st_size < _SMALL and not path.read_bytes().strip():
         return ""
     with TextFile.of(path, form.encoding).opened() as text:
         return text.read()
@@ -145,8 +155,8 @@ def _delimited(path: Path, form: Format, *, usual: str) -> Columns:
     if form.sep is None and _FASTTEXT.match(first):
         return _fasttext(path, file)
     # Excel may name the separator in a first line such as `sep=;`, and shows the next one as the first.
-    excels = same(first)
-    named = excels[4:] if excels.startswith("sep=") and len(excels) == 5 else None
+    excels = _SEPARATOR.match(first)
+    named = excels[1] if excels else None
     start = form.header or blank + 1
     hidden = int(named is not None)
 

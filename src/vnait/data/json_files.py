@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import json
+import logging
 import re
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
-from vnait.data.decoding import MAX_GIB, PACKED, TextFile, bounded
+from vnait.data.decoding import MAX_GIB, PACKED, TextFile, bounded, same
 from vnait.data.layout import Columns, Format
 from vnait.shared.errors import InputError, as_input_error, one_line
 from vnait.shared.files import check_unpacked
+
+logger = logging.getLogger("vnait")
 
 _ARRAY = re.compile(r"\[\s*(\{|$)")  # else a line with an array is not an object
 _OBJECTS = "expected one JSON object per line, or an array of objects."
@@ -59,7 +63,7 @@ def _records(file: TextFile, wanted: Sequence[str]) -> Sequence[Any] | None:
             if single or not first.lstrip().startswith("{"):
                 return None
         else:
-            return _in_document(row, wanted) if single and not _is_row(row, wanted) else None
+            return _in_document(row, wanted, file.path) if single and not _is_row(row, wanted) else None
     place = str(file.path)
     with file.opened("\n") as text:
         content = text.read()
@@ -72,19 +76,35 @@ def _records(file: TextFile, wanted: Sequence[str]) -> Sequence[Any] | None:
         if _ARRAY.match(first.lstrip()):
             raise
         return None  # lines, of which the first is malformed
-    return document if isinstance(document, list) else _in_document(document, wanted)
+    return document if isinstance(document, list) else _in_document(document, wanted, file.path)
 
 
 def _is_row(row: Any, wanted: Sequence[str]) -> bool:
     """Whether an object has all wanted fields, with one value each."""
-    flat = _flat(row) if isinstance(row, dict) else {}
-    return all(name in flat and not isinstance(flat[name], list | dict) for name in wanted)
+    flat = {same(name): cell for name, cell in _flat(row).items()} if isinstance(row, dict) else {}
+    cells = [flat.get(same(name), []) for name in wanted]
+    return not any(isinstance(cell, list | dict) for cell in cells)
 
 
-def _in_document(document: Any, wanted: Sequence[str]) -> Sequence[Record] | None:
-    """The records somewhere in a document, by the most wanted fields, then by their number."""
-    tables = [_prefixed(key, rows, wanted) for key, rows in _tables(document)]
-    return max(tables, key=lambda rows: (len(_flat(rows[0]).keys() & set(wanted)), len(rows)), default=None)
+def _in_document(document: Any, wanted: Sequence[str], path: Path) -> Sequence[Record] | None:
+    """The records somewhere in a document: of the tables with the most wanted fields the longest."""
+    names = {same(name) for name in wanted}
+
+    def fields(rows: Sequence[Record]) -> int:
+        return len({same(name) for row in rows for name in _flat(row)} & names)
+
+    tables = {key: _prefixed(key, rows, wanted) for key, rows in _tables(document)}
+    most = max(map(fields, tables.values()), default=0)
+    alike = {key: rows for key, rows in tables.items() if fields(rows) == most}
+    chosen = max(alike, key=lambda key: len(alike[key]), default=None)
+    if chosen is None:
+        return None
+    if len(alike) > 1 and most:
+        logger.warning(
+            "%s: %s have the same columns; %s was read, since it is the longest. Save the other as a file.",
+            *(path, " and ".join(map(repr, alike)), repr(chosen)),
+        )
+    return alike[chosen]
 
 
 def _tables(value: Any, key: str = "", depth: int = 0) -> Iterator[tuple[str, Sequence[Record]]]:
@@ -108,7 +128,14 @@ def _by_column(value: Record) -> list[Record]:
     names, data = value.get("columns"), value.get("data")
     if isinstance(names, list) and isinstance(data, list) and all(isinstance(row, list) for row in data):
         return [dict(zip(map(str, names), row, strict=False)) for row in data]
-    cells = [[*part.values()] if isinstance(part, dict) else part for part in value.values()]
+    if parts := [part for part in value.values() if isinstance(part, dict)]:
+        keys = list(dict.fromkeys(key for part in parts for key in part))  # a row's, as pandas writes them
+        if len(parts) < len(value) or any(isinstance(cell, dict) for part in parts for cell in part.values()):
+            return []
+        if any(len(part) < len(keys) for part in parts) and not all(key.isdecimal() for key in keys):
+            return []
+        return [{name: part.get(key) for name, part in value.items()} for key in keys]
+    cells = list(value.values())
     whole = all(isinstance(column, list) for column in cells) and len({len(column) for column in cells}) == 1
     if not whole or any(isinstance(cell, dict) for column in cells for cell in column):
         return []

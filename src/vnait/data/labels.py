@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import logging
 import math
+import re
 import unicodedata
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import chain
+from pathlib import Path
 
+from vnait.data.decoding import unpacked_name
 from vnait.data.tasks import MULTILABEL, REGRESSION
 from vnait.data.text import folded, is_blank
 from vnait.shared.errors import InputError
@@ -16,6 +19,8 @@ from vnait.shared.errors import InputError
 logger = logging.getLogger("vnait")
 
 DIFFERENCES = "spaces, capitals, invisible characters, the width of letters or how a number is written"
+_GROUPED = re.compile(r"[-+]?(\d{1,3}(\.\d{3})+|\d+)(,\d*)?")  # a number with a decimal comma
+_TYPED = (".xlsx", ".xlsm", ".xls", ".ods", ".parquet", ".json", ".jsonl")  # files whose numbers are numbers
 LABEL_MARK = "__label__"  # of fastText, before a label
 LABEL_SEPARATOR = "|"  # between labels, as in pandas' Series.str.get_dummies and in MovieLens's genres
 
@@ -83,7 +88,7 @@ def cleaned(
     """Labels without fastText's mark; numbers with a point; to `merge` them, one of those that look alike."""
     labels = unmarked(labels)
     if task == REGRESSION:
-        return with_points(labels, decimal)
+        return with_points(labels, decimal, written=Path(unpacked_name(source)).suffix not in _TYPED)
     return merged(labels, source, sets=task == MULTILABEL, known=known) if merge else labels
 
 
@@ -116,17 +121,28 @@ def unmarked(labels: Sequence[str]) -> Sequence[str]:
     return [label.removeprefix(LABEL_MARK) for label in labels]
 
 
-def with_points(labels: Sequence[str], decimal: str) -> Sequence[str]:
-    """Numbers with a point as decimal mark, which has another mark in the source.
+def with_points(labels: Sequence[str], decimal: str, *, written: bool = True) -> Sequence[str]:
+    """Numbers with a point as decimal mark, which have another mark in the source.
 
-    >>> with_points(["1,5", "1.250,75"], ",")
-    ['1.5', '1250.75']
+    Points before groups of three digits are left out; any other point is a decimal mark. `written`: the
+    source is text alone, so that 1.250 is a thousand; a workbook's own number 1.250 is one and a quarter.
+
+    >>> with_points(["1,5", "1.250,75", "1.250", "1.5"], ",")
+    ['1.5', '1250.75', '1250', '1.5']
+    >>> with_points(["1.250", "1.250,75"], ",", written=False)
+    ['1.250', '1250.75']
     """
     if decimal not in (".", ","):
         raise InputError(f"the decimal mark {decimal!r} is not known; give , or a point.")
     if decimal == ".":
         return labels
-    return [label.replace(".", "").replace(",", ".") for label in labels]
+
+    def with_point(label: str) -> str:
+        if _GROUPED.fullmatch(label.strip()) and (written or "," in label):
+            return label.replace(".", "").replace(",", ".")
+        return label
+
+    return list(map(with_point, labels))
 
 
 def _check_classes(labels: Sequence[str], source: str, column: str, repeated: bool) -> None:
@@ -182,7 +198,7 @@ def _check_numbers(labels: Sequence[str], source: str, column: str, number: Call
     """Refuse labels that are no finite numbers."""
     for row, label in enumerate(labels):
         if not is_number(label):
-            comma = is_number(with_points([label], ",")[0])
+            comma = "," in label and is_number(with_points([label], ",")[0])
             hint = "add --decimal , (decimal=',' in Python)" if comma else "write it as 1234.5"
             raise InputError(
                 f"{source}, row {number(row)}: the column {column!r} has {label[:40]!r}, which is not a "

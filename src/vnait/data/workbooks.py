@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import logging
 import os
+import re
+import warnings
 from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
+from io import BytesIO
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -45,6 +48,8 @@ def excel(path: Path, form: Format) -> Columns:
     with as_input_error(Exception, *_unreadable(path, "an Excel workbook", ".xlsx"), message=one_line):
         with ZipFile(path) as archive:
             check_unpacked(path, sum(part.file_size for part in archive.infolist()), MAX_GIB)
+        # Of what is no cell. For good: filters that are put back would mix with those of other threads.
+        warnings.filterwarnings("ignore", module=r"openpyxl\.")
         book = load_workbook(path, read_only=True, data_only=True)
 
         def rows(sheet: Any) -> Generator[Sequence[object], None, None]:
@@ -71,7 +76,8 @@ def old_excel(path: Path, form: Format) -> Columns:
 
         def value(cell: Any) -> object:
             if cell.ctype == xlrd.XL_CELL_DATE:
-                return xlrd.xldate.xldate_as_datetime(cell.value, book.datemode)
+                moment = xlrd.xldate.xldate_as_datetime(cell.value, book.datemode)
+                return moment if cell.value >= 1 else moment.time()
             if cell.ctype == xlrd.XL_CELL_BOOLEAN:
                 return bool(cell.value)
             return xlrd.error_text_from_code[cell.value] if cell.ctype == xlrd.XL_CELL_ERROR else cell.value
@@ -97,7 +103,7 @@ def open_document(path: Path, form: Format) -> Columns:
     kind = "an OpenDocument spreadsheet", ".ods"
     with as_input_error(Exception, *_unreadable(path, *kind), message=one_line):
         _check_laid_out(path)
-        book = CalamineWorkbook.from_path(path)
+        book = CalamineWorkbook.from_filelike(_with_breaks(path))
 
         def rows(name: str) -> Generator[Sequence[object], None, None]:
             yield from book.get_sheet_by_name(name).to_python(skip_empty_area=False)
@@ -111,6 +117,19 @@ def open_document(path: Path, form: Format) -> Columns:
             for about in book.sheets_metadata
         ]
         return _columns(path, form, sheets)
+
+
+def _with_breaks(path: Path) -> BytesIO:
+    """An .ods file whose line breaks and tabs in a cell are characters: calamine leaves the elements out."""
+    copy = BytesIO()
+    with ZipFile(path) as archive, ZipFile(copy, "w") as changed:
+        content = archive.read("content.xml")
+        for element, character in ((rb"line-break", b"\n"), (rb"tab", b"\t")):
+            content = re.sub(rb"<text:%b\b[^>]*/>" % element, character, content)
+        for part in archive.infolist():
+            changed.writestr(part, content if part.filename == "content.xml" else archive.read(part))
+    copy.seek(0)
+    return copy
 
 
 def _unreadable(path: Path, kind: str, ending: str) -> tuple[str, str]:
@@ -185,6 +204,11 @@ def _columns(path: Path, form: Format, sheets: Sequence[Sheet]) -> Columns:
 
 def _chosen(path: Path, form: Format, sheets: Sequence[Sheet]) -> Sheet:
     """The sheet by its name, else the first that is not hidden."""
+    if not sheets:
+        raise InputError(
+            f"{path} has no sheet that can be read. If it is in Excel's strict format (Strict Open XML), "
+            "save it as an ordinary workbook."
+        )
     titles = ", ".join(repr(sheet.title) for sheet in sheets[:20]) + " ..." * (len(sheets) > 20)
     if form.sheet is not None:
         exact = [sheet for sheet in sheets if sheet.title == form.sheet]
