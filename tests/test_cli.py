@@ -1247,7 +1247,7 @@ def test_a_folder_has_the_name_of_its_file(source, name):
 
 def test_a_column_to_keep_is_read_before_anything_is_written(home, vnait):
     assert vnait("train", "data.csv", *SMALL, "--out", "kept")[0] == 0
-    lines = [{"text": "a film", "id": 1}, {"text": "a plot", "id": {"a": 1}}]
+    lines = [{"text": "a film", "id": 1}, {"text": "a plot", "id": "\ud800"}]
     (home / "keep.jsonl").write_text("\n".join(map(json.dumps, lines)))
     code, out, err = vnait("predict", "kept", "keep.jsonl", "--keep", "id")
     assert code == 2 and out == "" and "keep.jsonl" in err
