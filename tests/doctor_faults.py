@@ -391,6 +391,33 @@ def keys_are_not_rotated(model):
         )
 
 
+@fault("ROPE02", "llama")
+def a_rotation_has_a_configuration_of_its_own(model):
+    other = deepcopy(model.config)
+    other.rope_parameters = {"rope_type": "default", "rope_theta": 5e5}
+    model.model.rotary_emb = type(rotary_of(model))(other)
+
+
+@fault("ROPE03", "llama")
+def cosines_and_sines_change_places(model):
+    name = "position_embeddings"
+    for layer in model.model.layers:
+        change_inputs(layer.self_attn, lambda inputs: {**inputs, name: inputs[name][::-1]})
+
+
+@fault("ROPE04", "llama")
+def a_patch_that_takes_anything_doubles(model):
+    own = rotary_of(model).forward
+    rotary_of(model).forward = lambda *args, **kwargs: tuple(2 * part for part in own(*args, **kwargs))
+
+
+@fault("BIAS01", "t5")
+def buckets_end_early(model):
+    for part in model.modules():
+        if hasattr(part, "relative_attention_max_distance"):
+            part.relative_attention_max_distance = 20
+
+
 # Sources
 
 

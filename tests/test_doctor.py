@@ -21,6 +21,8 @@ from transformers import (
     DebertaV2Model,
     DeepseekV3Config,
     DeepseekV3Model,
+    UMT5Config,
+    UMT5EncoderModel,
     ViTConfig,
     ViTModel,
 )
@@ -39,6 +41,7 @@ from vnait.pretrained.doctor.rules import MODULES
 from vnait.pretrained.doctor.subject import Subject
 from vnait.pretrained.doctor.tokenizing import tokens_cut
 from vnait.pretrained.doctor.trial import plain
+from vnait.shared.errors import InputError
 
 ROOT = Path(__file__).parents[1]
 GOLDEN = ROOT / "tests" / "golden" / "format_9"
@@ -221,6 +224,16 @@ def test_places_that_float32_merges_are_no_fault_of_half_precision():
 def test_ways_of_rotating_that_are_right(name, reason):
     report = vnait.doctor(enlarge(tiny(name, varied=True) or tiny(name)), rules=["ROPE03"])
     assert report.findings == () and report.untried.get("ROPE03") == reason
+
+
+def test_an_encoder_that_declares_a_decoder_is_read():
+    config = UMT5Config(vocab_size=60, d_model=32, d_kv=8, d_ff=48, num_layers=2, num_heads=4)
+    assert vnait.doctor(UMT5EncoderModel(config).eval(), rules=["BIAS01"]).kept_rules == ("BIAS01",)
+
+
+def test_weights_that_are_not_here_are_refused():
+    with pytest.raises(InputError, match="device meta"):
+        vnait.doctor(model_of("llama").to("meta"))
 
 
 def test_a_rotation_of_the_last_channels_is_right():

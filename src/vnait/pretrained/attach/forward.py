@@ -290,10 +290,16 @@ def _full_mask(mask: Any, rows: int, length: int, device: torch.device) -> Mask:
 
 
 def _check_padding(attached: Attached, ids: Tensor | None, inputs: dict[str, Any]) -> None:
-    """Without a mask, a model of the kind of RoBERTa leaves out padding, which the method would count."""
+    """Without a mask, a model of the kind of RoBERTa leaves out padding, which the method would count. At the
+    end of a causal model's text, as where labels are shifted to a decoder's ids, it reaches no other token.
+    """
     if attached.pad is None or ids is None or inputs.get("attention_mask") is not None:
         return
-    if not torch.compiler.is_compiling() and (ids == attached.pad).any():
+    if torch.compiler.is_compiling():
+        return
+    padding = ids == attached.pad
+    at_the_end = not (padding[:, :-1] & ~padding[:, 1:]).any()
+    if padding.any() and not (attached.causal and at_the_end):
         raise InputError(f"input_ids have padding, the id {attached.pad}, and no attention_mask; pass it.")
 
 

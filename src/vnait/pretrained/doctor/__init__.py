@@ -58,6 +58,10 @@ def doctor(
         warnings.catch_warnings(action="ignore"),
     ):
         subject = _tuned(model) or subject_of(model, tokenizer)
+        if any(weight.is_meta for weight in subject.model.parameters()):
+            raise InputError(
+                "weights of the model are on the device meta, as of an offloaded model; load the model whole."
+            )
         with (
             evaluating(subject.model),
             torch.autocast(subject.model.device.type, enabled=False),

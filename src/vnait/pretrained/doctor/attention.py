@@ -67,7 +67,8 @@ def not_as_applied(subject: Subject) -> Evidence | None:
     ids = subject.text(1).expand(1, REPEATS)
     ways = []
     for path, name, others in subject.rotations():
-        for layout in _layouts(subject.model.get_submodule(path).get_buffer(name).numel()):
+        half = subject.model.get_submodule(path).get_buffer(name).numel()
+        for layout in _layouts(half, either_side=_turns_either_way(subject)):
             arguments = {"layers": [], "path": path, "ids": ids, **layout, **others}
             ways.append(
                 subject.trial(rotated_otherwise, f"{REPEATS} tokens", part=subject.model, **arguments)
@@ -169,7 +170,13 @@ def _same(states: Tensor, tolerance: float) -> bool:
     return bool((states - states[:, :1]).abs().max() <= tolerance * states.abs().max())
 
 
-def _layouts(half: int) -> Iterator[dict[str, Any]]:
+def _turns_either_way(subject: Subject) -> bool:
+    """Whether a rotation to the other side is no fault: nanochat's, and in code that is not transformers'."""
+    config, module = subject.body.config.get_text_config(), type(subject.body).__module__
+    return config.model_type == "nanochat" or not module.startswith("transformers.models.")
+
+
+def _layouts(half: int, *, either_side: bool) -> Iterator[dict[str, Any]]:
     """Which of the first or last components of a head are pairs, and which of the angles are theirs."""
     width = 2 * half
     for pairs in (
@@ -180,4 +187,5 @@ def _layouts(half: int) -> Iterator[dict[str, Any]]:
     ):
         for turn in (slice(0, half), slice(0, width, 2)):
             yield {"pairs": pairs, "turn": turn}
-            yield {"pairs": pairs[::-1], "turn": turn}  # rotated to the other side, as nanochat's
+            if either_side:
+                yield {"pairs": pairs[::-1], "turn": turn}

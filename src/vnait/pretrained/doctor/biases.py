@@ -178,11 +178,17 @@ def _of_buckets(subject: Subject) -> Iterator[Trial]:
                 side=side,
                 layers=slice(None) if len(parts) == 1 else slice(number, number + 1),
                 path=f"{before}.{path}.relative_attention_bias.weight".removeprefix("."),
-                far=getattr(part, "relative_attention_max_distance", 128),  # MPNet's has a constant
+                far=_farthest(owner, part),
                 both=not decoder,
                 tables=tables,
                 **more,
             )
+
+
+def _farthest(owner: Any, part: Any) -> int:
+    """The distance from which on all have one bucket, as declared; MPNet's is a constant of its code."""
+    own = getattr(part, "relative_attention_max_distance", 128)
+    return int(getattr(owner.config.get_text_config(), "relative_attention_max_distance", own))
 
 
 def _of_rows(subject: Subject) -> Iterator[Trial]:

@@ -1,5 +1,6 @@
 """Rules of rotations: they are as declared, and half precision keeps their phases, and ALiBi's distances."""
 
+import inspect
 import math
 from collections.abc import Iterator
 from typing import Any
@@ -56,10 +57,10 @@ def after_rescaling(model: Any, ids: torch.Tensor, **more: Any) -> float:
         config.rope_parameters = declared
 
 
-def not_declared(model: Any, path: str, name: str) -> float:
-    """How far frequencies and scale of a rotation are from those that its configuration declares."""
+def not_declared(model: Any, path: str, name: str, around: str) -> float:
+    """How far frequencies and scale of a rotation are from those that the part `around` it declares."""
     rotary = model.get_submodule(path)
-    fresh = type(rotary)(config=rotary.config)
+    fresh = type(rotary)(config=model.get_submodule(around).config.get_text_config())
     names = [
         name.replace("inv_freq", part) for part in ("inv_freq", "original_inv_freq", "attention_scaling")
     ]
@@ -193,14 +194,15 @@ def not_as_declared(subject: Subject) -> Evidence | None:
     """
     for path, name, _ in subject.rotations():
         arguments = {"part": subject.model, "path": path, "name": name}
-        trial = subject.trial(not_declared, ITSELF, **arguments)
+        around = _around(subject.model, path)
+        trial = subject.trial(not_declared, ITSELF, **arguments, around=around)
         if trial.size == math.inf:
-            return trial.evidence(_counts(subject, path, name))
+            return trial.evidence(_counts(subject, path, name, around))
         if trial.size > 1e-5:
             return trial.evidence(
                 f"frequencies or scale of {path} are off by {trial.size:.2g} times the largest one"
             )
-        base = _base(subject.model.get_submodule(path), name)
+        base = _base(subject.model.get_submodule(around).config.get_text_config(), name)
         if base is not None:
             trial = subject.trial(not_of_the_base, ITSELF, **arguments, base=base)
             if trial.size > 1e-4:
@@ -229,7 +231,7 @@ def angles_not_as_declared(subject: Subject) -> Evidence | None:
         return off[0].evidence(f"{what} {off[0].size:.2g}") if off else None
     for path, name, others in subject.rotations():
         module = subject.model.get_submodule(path)
-        require(accepts(module, "position_ids"), "its rotation takes no position_ids")
+        require(_takes_places(module), "its rotation takes no position_ids")
         places = _places(original_length(module) or subject.declared or LENGTH).to(subject.model.device)
         arguments = {"path": path, "name": name, **others}
         trial = subject.trial(not_turned, "", part=subject.model, places=places, **arguments)
@@ -241,6 +243,23 @@ def angles_not_as_declared(subject: Subject) -> Evidence | None:
                 f"cosines or sines of {path} are off by up to {trial.size:.2g}", size=trial.size
             )
     return None
+
+
+def _around(model: Any, path: str) -> str:
+    """The path of the innermost model around a rotation; its own if that is configured otherwise."""
+    parts, own = path.split("."), type(model.get_submodule(path).config)
+    for length in reversed(range(len(parts))):
+        outer = ".".join(parts[:length])
+        config: Any = getattr(model.get_submodule(outer), "config", None)
+        if hasattr(config, "get_text_config"):
+            return outer if type(config.get_text_config()) is own else path
+    return path
+
+
+def _takes_places(rotary: Any) -> bool:
+    """Whether its forward takes positions, by name or as one of any arguments."""
+    kinds = {parameter.kind for parameter in inspect.signature(rotary.forward).parameters.values()}
+    return accepts(rotary, "position_ids") or inspect.Parameter.VAR_POSITIONAL in kinds
 
 
 def _tables(subject: Subject) -> Iterator[str]:
@@ -258,17 +277,18 @@ def _places(length: int) -> torch.Tensor:
     return torch.tensor([sorted(place for place in near | powers | {length - 1} if place < length)])
 
 
-def _counts(subject: Subject, path: str, name: str) -> str:
+def _counts(subject: Subject, path: str, name: str, around: str) -> str:
     """How many frequencies there are, and are declared."""
     rotary: Any = subject.model.get_submodule(path)
-    fresh = type(rotary)(config=rotary.config)
+    declared: Any = subject.model.get_submodule(around)
+    fresh = type(rotary)(config=declared.config.get_text_config())
     counts = [getattr(module, name).numel() for module in (rotary, fresh)]
     return f"{path} has {counts[0]} frequencies, and {counts[1]} are declared"
 
 
-def _base(module: Any, name: str) -> float | None:
+def _base(config: Any, name: str) -> float | None:
     """The base of frequencies that are not scaled; None if they are, or it is not declared."""
-    parameters = getattr(module.config, "rope_parameters", None) or {}
+    parameters = getattr(config, "rope_parameters", None) or {}
     layer = name.removesuffix("inv_freq").rstrip("_")
     parameters = parameters.get(layer, parameters) if layer else parameters
     plain = parameters.get("rope_type") == "default"

@@ -71,7 +71,11 @@ class Subject:
     @cached_property
     def encodes_and_decodes(self) -> bool:
         """Whether it reads two texts: an encoder's and a decoder's."""
-        return bool(getattr(self.model.config, "is_encoder_decoder", False))
+        declared = bool(getattr(self.model.config, "is_encoder_decoder", False))
+        # UMT5's encoder alone declares it, too.
+        return declared and any(
+            path.rpartition(".")[2] == "decoder" for path, _ in self.model.named_modules()
+        )
 
     @cached_property
     def more(self) -> dict[str, Any]:
