@@ -391,6 +391,22 @@ def test_an_encoder_decoder_is_the_same_with_a_cache_and_in_a_padded_batch(famil
         assert torch.equal(with_cache[:1], write(short, attention_mask=real, use_cache=True))
 
 
+def test_padded_labels_of_an_encoder_decoder_that_reads_places_off_its_ids_give_the_same_loss():
+    """M2M100 shifts labels to a decoder's ids, padded at the end, and passes no mask for them."""
+    sizes = {"layers": 1, "attention_heads": 2, "ffn_dim": 48}
+    layers = {f"{side}_{part}": size for side in ("encoder", "decoder") for part, size in sizes.items()}
+    config = transformers.M2M100Config(vocab_size=60, d_model=32, **layers)
+    model = transformers.M2M100ForConditionalGeneration(config).eval()
+    ids, labels = ids_of(rows=2, length=6), torch.tensor([[7, 8, 9, 2], [7, 2, -100, -100]])
+    inputs = {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
+    loss = model(**inputs, labels=labels).loss
+    vnait.attach(model)
+    assert torch.allclose(model(**inputs, labels=labels).loss, loss, atol=1e-5)
+    model(**inputs, labels=labels).loss.backward()
+    with pytest.raises(InputError, match="input_ids have padding"):  # before a word it counts
+        model(**inputs, decoder_input_ids=torch.tensor([[1, 7, 8], [2, 7, 8]]))
+
+
 @pytest.mark.parametrize("family", TWO_SIDED)
 def test_position_in_cross_attention_starts_at_zero_and_learns(family):
     before = logits(model_of(family), ids_of())
