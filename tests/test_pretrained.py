@@ -391,6 +391,19 @@ def test_an_encoder_decoder_is_the_same_with_a_cache_and_in_a_padded_batch(famil
         assert torch.equal(with_cache[:1], write(short, attention_mask=real, use_cache=True))
 
 
+def test_words_narrower_than_the_position_table_are_refused_and_the_table_is_seen():
+    """As in opt-350m, which projects its words."""
+    sizes = {"hidden_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2, "ffn_dim": 48}
+    config = transformers.OPTConfig(
+        vocab_size=60, word_embed_proj_dim=16, do_layer_norm_before=False, **sizes
+    )
+    model = transformers.OPTForCausalLM(config).eval()
+    (source,) = vnait.audit(model).sources
+    assert source.path == "model.decoder.embed_positions" and source.active
+    with pytest.raises(InputError, match=r"its words have 16 numbers, and its position table .* has 32"):
+        vnait.attach(model, "vnait-causal")
+
+
 def test_padded_labels_of_an_encoder_decoder_that_reads_places_off_its_ids_give_the_same_loss():
     """M2M100 shifts labels to a decoder's ids, padded at the end, and passes no mask for them."""
     sizes = {"layers": 1, "attention_heads": 2, "ffn_dim": 48}

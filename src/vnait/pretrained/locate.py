@@ -255,7 +255,8 @@ def _is_table(part: Submodule, owner: PreTrainedModel) -> bool:
     if rows is None or part.module is words:
         return False
     named = _TABLE.search(part.key) is not None and _RELATIVE.search(part.path) is None
-    return named and rows.shape[1] == words.weight.shape[1]
+    widths = words.weight.shape[1], getattr(owner.config.get_text_config(), "hidden_size", None)
+    return named and rows.shape[1] in widths  # OPT may have narrower words, which it projects
 
 
 def _is_rotary(module: nn.Module) -> bool:

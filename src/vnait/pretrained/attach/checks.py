@@ -2,7 +2,7 @@
 
 import inspect
 import math
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from torch import nn
@@ -11,6 +11,7 @@ from vnait.positions.encodings import Rotary
 from vnait.positions.injection import Injection
 from vnait.positions.method import Method
 from vnait.pretrained.attach.cross_attention import CROSS_ATTENTION, Cross
+from vnait.pretrained.layers import rows_of
 from vnait.pretrained.locate import FAMILIES, SUPPORTED, Site
 from vnait.shared.errors import DoesNotFit, InputError
 from vnait.shared.randomness import evaluating
@@ -60,6 +61,14 @@ def check_site(site: Site, model: str) -> None:
             f"{model} scales its vectors by the ids (token_dropout), which an attached method replaces by "
             "vectors; load it with token_dropout=False, or take another base."
         )
+    for table in site.tables:
+        words: Any = site.owner.get_input_embeddings()
+        rows, width = rows_of(table.module), words.weight.shape[1]
+        if rows is not None and rows.shape[1] != width:
+            raise InputError(
+                f"{model} can't be attached to: its words have {width} numbers, and its position table "
+                f"{table.path} has {rows.shape[1]}; take one of {SUPPORTED}."
+            )
     kinds = len(site.tables) + len(site.rotaries) + bool(site.relatives) + bool(site.turning)
     kinds += site.alibi + bool(site.patches)
     if kinds != 1 or not all(_can_wrap(part.module) for part in site.rotaries):
