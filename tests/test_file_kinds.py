@@ -382,6 +382,17 @@ FILES = {
         remedy="--task multilabel",
     ),
     "a title row, unnamed": File("d.csv", "Films of 2024,\n\n" + table(), {"header": 3}, remedy="--header 3"),
+    "a title of two lines": File(
+        "d.csv", '"Films\nof 2024",\n' + table(), {"header": 2}, remedy="--header 2"
+    ),
+    "a title with a quote": File(
+        "d.csv",
+        '"Films of 2024\n\n' + table(ROWS[3:]),
+        {"header": 3},
+        texts=TEXTS[3:],
+        labels=LABELS[3:],
+        remedy="--header the row of the names below a title",
+    ),
     "a title in Excel, unnamed": File(
         "d.xlsx", workbook(("films", TITLED)), {"header": 3}, remedy="--header 3"
     ),

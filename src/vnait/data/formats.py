@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import logging
 import re
 from collections.abc import Callable, Iterator
@@ -23,6 +24,7 @@ from vnait.data.decoding import (
     TextFile,
     inner_ending,
     rows_of,
+    same,
     separator_of,
     sniffed,
     unpacked_name,
@@ -157,7 +159,7 @@ def _delimited(path: Path, form: Format, *, usual: str) -> Columns:
     # Excel may name the separator in a first line such as `sep=;`, and shows the next one as the first.
     excels = _SEPARATOR.match(first)
     named = excels[1] if excels else None
-    start = form.header or blank + 1
+    start = _first_line(file, form.header, form, usual) if form.header else blank + 1
     hidden = int(named is not None)
 
     def lines() -> Iterator[str]:
@@ -187,6 +189,17 @@ def _delimited(path: Path, form: Format, *, usual: str) -> Columns:
         lambda at: (row[at] if at < len(row) else "" for _, row in islice(rows(), skipped, None)),
         lambda row: next(islice(numbers(), row, None)),
     )
+
+
+def _first_line(file: TextFile, row: int, form: Format, usual: str) -> int:
+    """The line in which the row of the names begins: a cell of a title above it may have several lines."""
+    reader = csv.reader(file.lines(), delimiter=form.sep or usual)
+    with suppress(csv.Error):
+        above = sum(1 for _ in islice(reader, row - 1))
+        begins = reader.line_num + 1
+        if above == row - 1 and {*map(same, next(reader, []))} & {*map(same, form.wanted)}:
+            return begins
+    return row  # a single quote in a title, say
 
 
 def _fasttext(path: Path, file: TextFile) -> Columns:
