@@ -304,8 +304,8 @@ def judge_looks(findings: Findings) -> Verdict:
     distance from the donor does alone.
     """
     ratios = {
-        other: (findings.curve("relative", "mass") / findings.curve("relative", other)).min()
-        for other in ("mass beside", "mass, scrambled")
+        metric: (findings.curve("relative", "mass") / findings.curve("relative", metric)).min()
+        for metric in ("mass beside", "mass, scrambled")
     }
     summary = f"{spread(findings, 'relative', 'mass')} of a head's attention is on these 13 places, at least "
     summary += f"{ratios['mass beside']:.1f} times what is on the 13 beside them (untrained "

@@ -187,8 +187,8 @@ def _of_buckets(subject: Subject) -> Iterator[Trial]:
 
 def _farthest(owner: Any, part: Any) -> int:
     """The distance from which on all have one bucket, as declared; MPNet's is a constant of its code."""
-    own = getattr(part, "relative_attention_max_distance", 128)
-    return int(getattr(owner.config.get_text_config(), "relative_attention_max_distance", own))
+    read = getattr(part, "relative_attention_max_distance", 128)
+    return int(getattr(owner.config.get_text_config(), "relative_attention_max_distance", read))
 
 
 def _of_rows(subject: Subject) -> Iterator[Trial]:

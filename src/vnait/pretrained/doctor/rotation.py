@@ -247,12 +247,12 @@ def angles_not_as_declared(subject: Subject) -> Evidence | None:
 
 def _around(model: Any, path: str) -> str:
     """The path of the innermost model around a rotation; its own if that is configured otherwise."""
-    parts, own = path.split("."), type(model.get_submodule(path).config)
+    parts, kind = path.split("."), type(model.get_submodule(path).config)
     for length in reversed(range(len(parts))):
         outer = ".".join(parts[:length])
         config: Any = getattr(model.get_submodule(outer), "config", None)
         if hasattr(config, "get_text_config"):
-            return outer if type(config.get_text_config()) is own else path
+            return outer if type(config.get_text_config()) is kind else path
     return path
 
 
