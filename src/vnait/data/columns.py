@@ -80,7 +80,7 @@ def all_columns(source: str, text: str, **layout: Unpack[Layout]) -> list[str]:
 
 def column(source: str, name: str, text: str, **layout: Unpack[Layout]) -> Texts:
     """The cells of one column beside the texts as strings, a row each, "" where one is missing; not held in
-    memory. Of a list or an object its JSON.
+    memory. A list or an object is its JSON.
     """
     columns = columns_of(source, "train", Format.of([*_names_in(text), name], layout))
     return _strings_in(columns, name, source, _any)

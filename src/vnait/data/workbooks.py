@@ -48,7 +48,7 @@ def excel(path: Path, form: Format) -> Columns:
     with as_input_error(Exception, *_unreadable(path, "an Excel workbook", ".xlsx"), message=one_line):
         with ZipFile(path) as archive:
             check_unpacked(path, sum(part.file_size for part in archive.infolist()), MAX_GIB)
-        # Of what is no cell. For good: filters that are put back would mix with those of other threads.
+        # It warns of what is no cell. The filter stays: one put back would mix with those of other threads.
         warnings.filterwarnings("ignore", module=r"openpyxl\.")
         book = load_workbook(path, read_only=True, data_only=True)
 

@@ -183,10 +183,15 @@ def check_weights(model: nn.Module) -> None:
     declared = any(getattr(config, "quantization_config", None) and not marked(config) for config in configs)
     if declared or any(type(part).__module__.startswith("torch.ao.nn.quantized") for part in model.modules()):
         raise InputError("the model is quantized, which attach was never tried on; load it unquantized.")
+    check_present(model, "attach")
+
+
+def check_present(model: nn.Module, action: str) -> None:
+    """Refuse weights that are not here, which an action needs."""
     if any(weight.is_meta for weight in model.parameters()):
         raise InputError(
             "weights of the model are on the device meta, as of an offloaded model; load the model whole, "
-            "attach, and offload it then."
+            f"{action}, and offload it then."
         )
 
 

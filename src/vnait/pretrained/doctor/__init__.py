@@ -11,6 +11,7 @@ from typing import Any
 import torch
 
 from vnait.pretrained.attach.saving import NOTES, load_tuned
+from vnait.pretrained.changing import check_present
 from vnait.pretrained.doctor.loading import check_readable, subject_of
 from vnait.pretrained.doctor.report import Report
 from vnait.pretrained.doctor.rule import Evidence, Finding, NotTried, Rule, Severity, finding, rule
@@ -58,10 +59,7 @@ def doctor(
         warnings.catch_warnings(action="ignore"),
     ):
         subject = _tuned(model) or subject_of(model, tokenizer)
-        if any(weight.is_meta for weight in subject.model.parameters()):
-            raise InputError(
-                "weights of the model are on the device meta, as of an offloaded model; load the model whole."
-            )
+        check_present(subject.model, "examine it")
         with (
             evaluating(subject.model),
             torch.autocast(subject.model.device.type, enabled=False),
