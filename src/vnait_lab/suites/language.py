@@ -40,7 +40,7 @@ TRAINED = 64
 LENGTHS = tuple(TRAINED * 2**power for power in range(6))
 MASKED = 0.15  # the share of the tokens, as in BERT
 UNKNOWN, MASK = 1, 2  # ids; 0 is padding
-SUBWORDS, SYMBOLS = 4_000, 2_000  # the most in a vocabulary
+SUBWORDS = SYMBOLS = 1_000  # the most in a vocabulary; with more, the head takes most of the time
 AT_ONCE = 8_192  # tokens in a test
 
 Model = VnaitForCausalLM | VnaitForMaskedLM
@@ -54,7 +54,7 @@ class Setting(Training):
     windows   of the longest length, of the test text; fewer where it is shorter
     """
 
-    steps: int = 1000
+    steps: int = 600
     batch: int = 32
     learning_rate: float = 1e-3
     faster: float = 3.0
