@@ -213,6 +213,7 @@ FILES = {
     "zip": File("d.csv.zip", zipped("d.csv", PLAIN)),
     "zip named without the table's ending": File("d.zip", zipped("films/d.csv", PLAIN)),
     "zip with a JSON file": File("d.zip", zipped("d.jsonl", lines(records()).encode())),
+    "zip named as another kind than its file": File("d.csv.zip", zipped("d.jsonl", lines(records()).encode())),
     "a title row": File("d.csv", "Films of 2024,\n" + table(), {"header": 2}),
     "no header": File("d.csv", table(head=()), {"header": 0, "text": "1", "label": "2"}),
     "no header, two columns": File("d.csv", table(head=())),

@@ -85,8 +85,8 @@ def check_file(path: Path) -> None:
 def _file(path: Path, form: Format) -> Columns:
     check_file(path)
     extension, packing = Path(unpacked_name(path)).suffix, path.suffix.lower()
-    if not extension and packing == ".zip":
-        extension = inner_ending(path)
+    if packing == ".zip" and ((inner := inner_ending(path)) in _PACKABLE or not extension):
+        extension = inner
     readers = _PACKABLE if packing in PACKED else _READERS
     if extension in readers:
         columns = readers[extension](path, form)
