@@ -480,6 +480,7 @@ GOOD = {"binary": binary(MADE), "text": text(MADE), "glove": glove(MADE)}
         (b"a 1 2\n\nb 1 2\n", "line 2 is empty; expected a word and its 2 numbers"),
         (b"2 2\na 1 2\nb 1 0.x\n", "line 3 has '0.x', not a number"),
         (b"2 2\na 1 y\nb 1 2\n", "line 2 has 'y', not a number"),
+        (b"2 2\na 1 2\nb 1 1_0\n", "line 3 has '1_0', not a number"),
         (b"a 1 2\nb 1 0.x\n", "line 2 has '0.x', not a number"),
         (b"a 1 2\nb 1 nan\n", "the vector of 'b' has NaN or infinity"),
         (b"a 1 2\nb -inf 1\n", "the vector of 'b' has NaN or infinity"),

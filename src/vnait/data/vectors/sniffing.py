@@ -64,8 +64,15 @@ def sniff(path: str | Path) -> Layout:
 def are_numbers(values: list[bytes]) -> bool:
     """Whether there are `values` and each of them is a number."""
     with suppress(ValueError):
-        return bool([float(value) for value in values])
+        return bool([number_of(value) for value in values])
     return False
+
+
+def number_of(value: bytes) -> float:
+    """A number as text. ValueError if it is none, or has an underscore, which Python alone reads."""
+    if b"_" in value:
+        raise ValueError(value)
+    return float(value)
 
 
 def _head(file: io.BufferedReader) -> bytes:

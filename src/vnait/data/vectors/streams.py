@@ -10,7 +10,7 @@ from jaxtyping import Float32
 
 from vnait.data.decoding import DAMAGED
 from vnait.data.vectors.opening import most_bytes, opened
-from vnait.data.vectors.sniffing import BINARY, Layout, are_numbers, is_name
+from vnait.data.vectors.sniffing import BINARY, Layout, are_numbers, is_name, number_of
 from vnait.shared.errors import InputError
 
 Row = tuple[bytes, bytes]  # a word and its values, not decoded, since most rows are skipped
@@ -224,7 +224,7 @@ def _values(layout: Layout, number: int, payload: bytes) -> Float32[np.ndarray, 
     parts = payload.split(b" ")
     try:
         with np.errstate(over="ignore"):  # 1e99 becomes infinity, which Vectors refuses, naming the word
-            return np.array([float(part) for part in parts]).astype(np.float32)
+            return np.array([number_of(part) for part in parts]).astype(np.float32)
     except ValueError as error:
         bad = next(part for part in parts if not are_numbers([part])).decode("utf-8", "backslashreplace")
         raise InputError(
