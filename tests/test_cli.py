@@ -1262,7 +1262,7 @@ def test_validation_rows_that_repeat_training_rows_are_named(home, vnait):
 
 def test_predict_carries_all_columns_over_and_writes_what_the_ending_names(home, said):
     data = home / "ids.csv"
-    rows = "id,text,label,day\n7,=good film,pos,\n8,dull\x0b film,neg,2026-01-02\n"
+    rows = "id,text,label,day\n7,=good film,pos,#REF!\n8,dull\x0b film,neg,2026-01-02\n"
     data.write_text(rows, encoding="utf-8")
     names = ["id", "label_given", "day", "text", "label", "probability_neg", "probability_pos"]
     for ending in ("csv", "tsv", "xlsx"):
@@ -1276,13 +1276,14 @@ def test_predict_carries_all_columns_over_and_writes_what_the_ending_names(home,
         and comma[0] == names
         and [row[:4] for row in comma[1:]]
         == [
-            ["7", "pos", "", "=good film"],
+            ["7", "pos", "#REF!", "=good film"],
             ["8", "neg", "2026-01-02", "dull\x0b film"],
         ]
     )
     sheet = openpyxl.load_workbook("answers.xlsx").active
     assert [cell.value for cell in sheet[1]] == names and sheet.max_row == 3
-    assert (sheet["D2"].value, sheet["D2"].data_type) == ("=good film", "s")  # not a formula
+    texts = [(sheet[cell].value, sheet[cell].data_type) for cell in ("D2", "C2")]
+    assert texts == [("=good film", "s"), ("#REF!", "s")]  # neither a formula nor an error
     assert sheet["D3"].value == "dull\ufffd film" and isinstance(sheet["F2"].value, float)
 
 

@@ -70,7 +70,6 @@ def _write_excel(path: Path, names: Sequence[str], rows: Iterable[Sequence[Any]]
     """Write one sheet. InputError if a sheet can't have so many rows, or so long a text."""
     with extra("excel"):
         from openpyxl import Workbook
-        from openpyxl.cell.cell import ILLEGAL_CHARACTERS_RE, WriteOnlyCell
     book = Workbook(write_only=True)
     sheet = book.create_sheet("vnait")
     count = -1
@@ -83,21 +82,23 @@ def _write_excel(path: Path, names: Sequence[str], rows: Iterable[Sequence[Any]]
                     f"row {count + 1} has a text of more than {EXCEL_LETTERS:,} characters, the most that a "
                     "cell of Excel has; write a .csv file."
                 )
-            cells = [
-                WriteOnlyCell(
-                    sheet, ILLEGAL_CHARACTERS_RE.sub("\ufffd", cell) if isinstance(cell, str) else cell
-                )
-                for cell in row
-            ]
-            for cell in cells:
-                if cell.data_type == "f":  # a text that begins with =
-                    cell.data_type = "s"
-            sheet.append(cells)
+            sheet.append([_excel_cell(sheet, value) for value in row])
     except BaseException:
         sheet.close()  # else Python prints that its writer was left in the middle
         raise
     book.save(path)
     return count
+
+
+def _excel_cell(sheet: Any, value: Any) -> Any:
+    """A cell of a sheet. Characters that XML lacks are replaced, and a text that begins with = is a text."""
+    from openpyxl.cell.cell import ILLEGAL_CHARACTERS_RE, WriteOnlyCell
+
+    if not isinstance(value, str):
+        return WriteOnlyCell(sheet, value)
+    cell = WriteOnlyCell(sheet, ILLEGAL_CHARACTERS_RE.sub("\ufffd", value))
+    cell.data_type = "s"
+    return cell
 
 
 def write_csv(file: TextIO, names: Sequence[str], rows: Iterable[Sequence[Any]], separator: str = ",") -> int:
