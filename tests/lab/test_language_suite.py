@@ -7,6 +7,7 @@ import math
 import random
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 import torch
@@ -108,25 +109,36 @@ def test_the_same_tokens_are_masked_at_every_length() -> None:
     assert 0.13 < (seen[TRAINED] == MASK).float().mean() < 0.17
 
 
-def test_the_better_learning_rate_on_validation_text_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_seed_0_chooses_the_better_learning_rate_on_validation_text(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     losses = {1e-3: 2.0, 3e-3: 1.0}
-    monkeypatch.setattr(language, "fit_at", lambda method, text, seed, setting, rate: rate)
+    monkeypatch.setattr(
+        language,
+        "fit_at",
+        lambda method, text, seed, setting, rate: SimpleNamespace(seed=seed, learning_rate=rate),
+    )
     seen = []
 
     def loss_at(
-        model: float, text: Corpus, ids: torch.Tensor, length: int, *_: object
+        model: SimpleNamespace, text: Corpus, ids: torch.Tensor, length: int, *_: object
     ) -> tuple[float, float]:
-        seen.append((ids is text.validation, length))
-        return losses[model], 0.0
+        seen.append((model.seed, ids is text.validation, length))
+        return losses[model.learning_rate], 0.0
 
     monkeypatch.setattr(language, "loss_at", loss_at)
     text = Corpus(
         masked=False, unit="", words=3, train=torch.ones(1), validation=torch.ones(2), test=torch.ones(3)
     )
-    assert language.fit("rope", text, [0], Setting()) == [3e-3]
+
+    def chosen(*seeds: int) -> list[tuple[int, float]]:
+        models: list[Any] = language.fit("rope", text, seeds, Setting())
+        return [(model.seed, model.learning_rate) for model in models]
+
+    assert chosen(0, 1) == [(0, 3e-3), (1, 3e-3)]
     losses[1e-3] = 0.5
-    assert language.fit("rope", text, [0], Setting()) == [1e-3]
-    assert set(seen) == {(True, TRAINED)}
+    assert chosen(2) == [(2, 1e-3)]  # as when seed 0 runs with it
+    assert set(seen) == {(0, True, TRAINED)}
 
 
 @pytest.mark.parametrize(
