@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from contextlib import nullcontext, suppress
 from dataclasses import asdict, replace
 from functools import partial
-from itertools import product
+from itertools import compress, product
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypedDict
 
@@ -193,7 +193,8 @@ def _check_simple(method: str, options: Mapping[str, object]) -> None:
     """Refuse what only a Transformer has."""
     unused = {name for name in FOR_TRANSFORMERS if options[name] not in (None, getattr(Run, name))}
     unused |= {"base"} if method != FROZEN and options["base"] else set()
-    unused |= {"vectors"} if method not in READS_VECTORS and options["vectors"] else set()
+    if method not in READS_VECTORS:
+        unused |= {name for name in ("vectors", "vector_words") if options[name] is not None}
     if unused:
         names = ", ".join(f"--{name.replace('_', '-')}" for name in sorted(unused))
         raise InputError(f"{method} is a linear model without {names}: leave them out.")
@@ -216,7 +217,7 @@ def _simple(
     from vnait.results import card as cards
     from vnait.shared.processes import threads
     from vnait.train import baselines
-    from vnait.train.saved import check_replaceable
+    from vnait.train.replacing import check_replaceable
     from vnait.train.tasks import target_of
 
     check_replaceable(out)
@@ -269,7 +270,7 @@ def _prepared(
     """The rows as ids, and the summary of the table for a model card."""
     from vnait.data import summary, warn_of_repeats
     from vnait.train.fitting import prepare
-    from vnait.train.saved import check_replaceable
+    from vnait.train.replacing import check_replaceable
     from vnait.train.tasks import target_of
 
     check_replaceable(out)
@@ -358,8 +359,16 @@ def _words(run: Run, table: Table, words: Words, folder: Path | None) -> Vocabul
 
     if run.base is None:
         return vocabulary_of(table.texts, **words, seed=run.seed)
-    if words["vectors"] is not None or run.tune_vectors or words["tokenization"] != "words":
+    named = {
+        "--vectors": words["vectors"] is not None,
+        "--vector-words": words["vector_words"] is not None,
+        "--tune-vectors": run.tune_vectors,
+        "--tokenization": words["tokenization"] != "words",
+        "--bag": run.bag is not None,
+    }
+    if any(named.values()):
         raise InputError(
-            "--base brings its own vectors and tokens; leave --vectors, --tune-vectors, --tokenization out."
+            "--base brings its own vectors and tokens, and has no bag of words beside it; leave "
+            f"{', '.join(compress(named, named.values()))} out."
         )
     return Base.load(run.base)

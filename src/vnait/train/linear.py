@@ -24,9 +24,9 @@ from vnait.shared.files import atomic_folder
 from vnait.train.attribution import TokenParts, by_occlusion, by_terms
 from vnait.train.base import Base
 from vnait.train.features import CONTEXTS, WEIGHED, Contexts, Features, Joined, Pooled, Terms
+from vnait.train.replacing import LINEAR, check_replaceable
 
-NOTES, WEIGHTS = "baseline.json", "model.safetensors"
-WRITTEN = (NOTES, WEIGHTS, "record.json", "README.md")  # the files of a saved linear model
+WEIGHTS = "model.safetensors"
 FORMAT = 2
 
 
@@ -134,9 +134,10 @@ class LinearClassifier:
             notes["parts"] = [part.notes() for part in self.features.parts]
             idfs = {_idf(number): part.idf for number, part in enumerate(self.features.parts)}
             arrays |= {name: idf for name, idf in idfs.items() if idf is not None}
-        files = {NOTES: json_text(notes), **(extras or {})}
+        files = {LINEAR: json_text(notes), **(extras or {})}
         if self.record is not None:
             files["record.json"] = self.record.line() + "\n"
+        check_replaceable(folder)
         warn_of_other(folder, self.record)
         with atomic_folder(folder) as draft:
             if isinstance(self.features, Pooled):
@@ -151,8 +152,8 @@ def load(folder: Path, record: Record | None) -> LinearClassifier:
     kinds = (OSError, ValueError, KeyError, TypeError, RecursionError, SafetensorError)
     after = ". Save the model again, or train it again."
     with as_input_error(kinds, f"{folder} is damaged: ", after, message=first_line):
-        document = json.loads((folder / NOTES).read_text(encoding="utf-8"))
-        notes = schemas.check(schemas.Baseline, document, NOTES)
+        document = json.loads((folder / LINEAR).read_text(encoding="utf-8"))
+        notes = schemas.check(schemas.Baseline, document, LINEAR)
         arrays = load_file(folder / WEIGHTS)
         features = _features(folder, notes, arrays)
         model = LinearClassifier(

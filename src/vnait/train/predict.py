@@ -40,6 +40,7 @@ from vnait.shared.quiet import no_bars
 from vnait.train import linear, saved
 from vnait.train.linear import LinearClassifier
 from vnait.train.logits import logits_of, word_logits_of
+from vnait.train.replacing import LINEAR, check_replaceable
 from vnait.train.tasks import with_names
 
 TOGETHER = 4096  # texts sorted by length, so that batches have little padding
@@ -114,7 +115,7 @@ class Fitted:
 
     def save(self, folder: str | Path, *, extras: Mapping[str, str] | None = None) -> None:
         """Write the folder, whole or not at all: weights, settings, tokenizer, record, extra files."""
-        saved.check_replaceable(folder)
+        check_replaceable(folder)
         warn_of_other(folder, self.record)
         record = {} if self.record is None else {"record.json": self.record.line() + "\n"}
         with atomic_folder(folder) as draft, no_bars():
@@ -123,7 +124,11 @@ class Fitted:
                 self.model.save_pretrained(draft)
                 self.tokenizer.save_pretrained(draft)
             else:
-                assert self.record is not None
+                if self.record is None:
+                    raise InputError(
+                        f"{folder} was not written: a fine-tuned base is saved with its record, and this one "
+                        "was loaded without record.json; copy its folder instead."
+                    )
                 notes = {"method": self.record.run["method"], "max_length": self.max_length}
                 if self.pairs:
                     notes["pairs"] = True
@@ -283,7 +288,7 @@ def load(folder: str | Path) -> Fitted | LinearClassifier:
     """The classifier saved in a folder; an `InputError` names the fault of the folder."""
     folder = Path(home(folder))
     record = saved.record_in(folder)
-    if (folder / linear.NOTES).is_file():
+    if (folder / LINEAR).is_file():
         return linear.load(folder, record)
     if (folder / NOTES).is_file():
         with no_bars():

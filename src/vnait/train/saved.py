@@ -1,6 +1,5 @@
 """The folder of a saved classifier: which files it has, and what can be wrong with them."""
 
-import json
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -15,44 +14,13 @@ from vnait.model import (
     VnaitForTokenClassification,
 )
 from vnait.positions.methods import METHODS
-from vnait.pretrained import lora
-from vnait.pretrained.attach.saving import ADAPTER, BASE, NOTES
 from vnait.pretrained.loading import from_pretrained
 from vnait.results.record import Record
-from vnait.shared import files, schemas
+from vnait.shared import schemas
 from vnait.shared.errors import InputError, as_input_error, first_line
 from vnait.shared.quiet import no_bars
-from vnait.train import linear
 
-TRANSFORMERS = (
-    "config.json generation_config.json model*.safetensors* tokenizer*.json special_tokens_map.json"
-)
-WRITTEN = (  # the files of a saved model
-    *TRANSFORMERS.split(),
-    *("record.json", "estimator.json", "README.md"),
-    *(BASE, ADAPTER, NOTES, lora.FOLDER),
-)
 Classifier = VnaitForSequenceClassification | VnaitForTokenClassification
-
-
-def check_replaceable(folder: str | Path) -> None:
-    """Raise InputError if a folder has anything but an older model of ours, which saving would replace."""
-    files.check_replaceable(folder, (*WRITTEN, *linear.WRITTEN), "a model")
-    path = Path(files.home(folder))
-    noted = any((path / notes).is_file() for notes in (NOTES, linear.NOTES))
-    ours = noted or _model_type(path / "config.json") == VnaitConfig.model_type
-    if path.is_dir() and any(path.iterdir()) and not ours:
-        raise InputError(
-            f"{folder} is not a model of vnait, and saving one would replace it; choose a new name."
-        )
-
-
-def _model_type(config: Path) -> object:
-    """The model type in a model's configuration; None if there is none."""
-    try:
-        return json.loads(config.read_text(encoding="utf-8")).get("model_type")
-    except (OSError, ValueError, AttributeError):
-        return None
 
 
 def record_in(folder: Path) -> Record | None:
