@@ -13,13 +13,14 @@ from sklearn.preprocessing import StandardScaler
 
 from test_comparison import RUN, small, texts_of
 from test_finetune import saved_base
-from vnait.data import encode, split
+from vnait.data import Table, encode, split
 from vnait.data import vocabulary as vocabulary
 from vnait.shared.errors import InputError
-from vnait.train import baselines, predict, saved
+from vnait.train import baselines, predict
 from vnait.train.baselines import BASELINES, FROZEN, OF, STANDARDIZED, UNIT_ROWS, fit_baseline
 from vnait.train.features import Terms
 from vnait.train.predict import load
+from vnait.train.replacing import check_replaceable
 from vnait.train.run import SIMPLE_OF
 
 ASKED = ["a good film", "dull dull plot", "zebra", ""]
@@ -155,12 +156,28 @@ def test_a_damaged_folder_is_one_sentence(name, content, table, words, tmp_path)
 def test_a_baseline_and_a_transformer_may_replace_each_other_and_nothing_else(table, words, tmp_path):
     model = fit_baseline("tfidf", table, table, words, tokenization="words", seed=0)
     model.save(tmp_path / "model")
-    saved.check_replaceable(tmp_path / "model")
+    check_replaceable(tmp_path / "model")
     (tmp_path / "model" / "thesis.tex").write_text("years of work")
     with pytest.raises(InputError, match=r"other files in it \(thesis.tex\)"):
-        saved.check_replaceable(tmp_path / "model")
+        model.save(tmp_path / "model")
+    assert (tmp_path / "model" / "thesis.tex").read_text() == "years of work"
     with pytest.raises(InputError, match="needs a Transformer"):
         predict.load_transformer(model_in(tmp_path / "other", model))
+
+
+@pytest.mark.parametrize(("rows", "classes"), [(1_001, 2), (1_019, 20), (2_500, 1_200), (3_000, 3)])
+def test_the_rows_that_choose_fit_any_number_of_rows_and_classes(rows, classes):
+    labels = np.arange(rows) % classes
+    choosing = baselines._choosing(labels, classifies=True)
+    assert len(set(choosing)) == 1_000
+    if (rows, classes) == (3_000, 3):  # each class with its share
+        assert set(np.bincount(labels[choosing])) <= {333, 334}
+
+
+def test_frozen_embeddings_of_texts_do_not_tag_words():
+    table = Table(["a film"], ["DET NOUN"], "t.conllu", 0, task="tagging")
+    with pytest.raises(InputError, match="are of whole texts, and tags are of words"):
+        fit_baseline(FROZEN, table, tokenization="words", seed=0)
 
 
 def model_in(folder, model):

@@ -35,6 +35,7 @@ from vnait.data.tasks import CLASSIFICATION, MULTILABEL, NUMBER, REGRESSION, TAG
 from vnait.data.vocabulary import Vocabulary
 from vnait.results.record import Record
 from vnait.results.scores import timed
+from vnait.shared.errors import InputError
 from vnait.shared.keys import key_of
 from vnait.train.arrays import row_weights
 from vnait.train.bag_of_words import STRENGTH, both_classes, ignoring_few_rows, log_odds, of_each
@@ -208,28 +209,35 @@ def fitted(
     C and alpha are relative to the sum of the losses, so what few rows choose is mild enough for many.
     """
     head.set_params(**{setting: values[len(values) // 2]})
+    if len(values) == 1:
+        return head.fit(matrix, labels, weights)
     classifies = isinstance(head, LogisticRegression)
-    some = _some(labels, classifies)
-    folds = min(FOLDS, _rarest(labels[some]) if classifies else len(some))
-    whole = None if groups is None else np.asarray(groups)[some]
+    choosing = _choosing(labels, classifies)
+    folds = min(FOLDS, _rarest(labels[choosing]) if classifies else len(choosing))
+    whole = None if groups is None else np.asarray(groups)[choosing]
     if whole is not None:
         folds = min(folds, len(np.unique(whole)))
-    if len(values) > 1 and folds > 1:
+    if folds > 1:
         kinds = (KFold, StratifiedKFold) if whole is None else (GroupKFold, StratifiedGroupKFold)
         parts = kinds[classifies](folds, shuffle=True, random_state=0)
         scoring = "accuracy" if classifies else "neg_mean_squared_error"
         search = GridSearchCV(head, {setting: list(values)}, cv=parts, scoring=scoring, refit=False)
-        head.set_params(**search.fit(matrix[some], labels[some], groups=whole).best_params_)
+        head.set_params(**search.fit(matrix[choosing], labels[choosing], groups=whole).best_params_)
     return head.fit(matrix, labels, weights)
 
 
-def _some(labels: NDArray[Any], classifies: bool) -> NDArray[Any]:
-    """At most `CHOOSING` rows, with each class's share of all rows if every class has two."""
+def _choosing(labels: NDArray[Any], classifies: bool) -> NDArray[Any]:
+    """At most `CHOOSING` rows, with each class's share of all rows if every class has two and both parts have
+    room for all classes.
+    """
     rows = np.arange(len(labels))
     if len(rows) <= CHOOSING:
         return rows
-    even = labels if classifies and _rarest(labels) > 1 else None
-    drawn: NDArray[Any] = train_test_split(rows, train_size=CHOOSING, stratify=even, random_state=0)[0]
+    smaller = min(CHOOSING, len(rows) - CHOOSING)
+    even = classifies and _rarest(labels) > 1 and len(np.unique(labels)) <= smaller
+    drawn: NDArray[Any] = train_test_split(
+        rows, train_size=CHOOSING, stratify=labels if even else None, random_state=0
+    )[0]
     return drawn
 
 
@@ -345,6 +353,11 @@ def _held_out(name: str, rows: Rows, share: float, seed: int) -> tuple[int, dict
 
 
 def _of(name: str, rows: Rows) -> LinearClassifier:
+    if name == FROZEN and rows.table.task == TAGGING:
+        raise InputError(
+            "frozen embeddings are of whole texts, and tags are of words; leave out --method frozen "
+            "(method=) to fine-tune the base."
+        )
     make = frozen if name == FROZEN else OF[rows.table.task][name]
     with ignoring_few_rows():
         return replace(make(name, rows), pairs=are_pairs(rows.table.texts))
