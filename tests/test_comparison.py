@@ -25,7 +25,7 @@ from helpers import forkserver, record, save_vectors
 from test_plugins import FILE
 from vnait.comparison import trainings as module
 from vnait.comparison.compare import Comparison, compare
-from vnait.comparison.plan import Plan, Training
+from vnait.comparison.plan import Plan, Training, _stamp
 from vnait.data import Table, split, vectors
 from vnait.positions import methods, plugins
 from vnait.results.record import Record, read
@@ -218,6 +218,33 @@ def test_class_weights_reach_every_model_and_its_key():
     assert plain.key(plain.trainings()[0]) == plan_of().key(plain.trainings()[0])
     with pytest.raises(InputError, match="class_weight names 'good', which is no label of"):
         plan_of(run=replace(RUN, class_weight={"good": 2}))
+
+
+def test_labels_of_a_test_file_are_merged_into_those_of_training(tmp_path, monkeypatch):
+    head = "text,label\n"
+    (tmp_path / "train.csv").write_text(head + "a warm film,pos\na fine film,pos\na dull film,neg\nbad,neg\n")
+    (tmp_path / "test.csv").write_text(head + "warm,Pos\nfine,Pos\ngood,pos\ndull,neg\n")
+    seen = []
+
+    def stop(plan, *_, **__):
+        seen.append(plan)
+        raise InterruptedError
+
+    monkeypatch.setattr("vnait.comparison.compare.run_plan", stop)
+    with pytest.raises(InterruptedError):
+        compare(
+            str(tmp_path / "train.csv"),
+            test=str(tmp_path / "test.csv"),
+            merge_labels=True,
+            out=tmp_path / "out",
+        )
+    assert seen[0].test.labels == ["pos", "pos", "pos", "neg"]
+
+
+def test_vectors_below_the_home_folder_are_stamped(tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    path = save_vectors(tmp_path / "v.txt", ["film"])
+    assert _stamp("~/v.txt")[1:] == _stamp(path)[1:] != []
 
 
 def test_no_split_divides_a_group(words, tmp_path):

@@ -273,8 +273,7 @@ def read_with_tests(
     table = read(source, **asdict(labels))
     if test is None:
         return table, None
-    known = () if task == "regression" else set(table.single_labels)
-    return table, read(test, of_tests=True, **asdict(labels), known=known)
+    return table, read(test, of_tests=True, **asdict(labels), known=table.label_names)
 
 
 def check_folder(folder: Path, whose: str = "`vnait train` or `vnait compare` saved a model in") -> None:

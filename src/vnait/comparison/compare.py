@@ -15,7 +15,7 @@ from vnait.comparison.plan import REST, Plan
 from vnait.comparison.runs import Callback
 from vnait.comparison.trainings import fit_model, run_plan, saved_training
 from vnait.data import Table, read, summary, warn_of_repeats
-from vnait.data.tasks import CLASSIFICATION, REGRESSION, TAGGING
+from vnait.data.tasks import CLASSIFICATION, TAGGING
 from vnait.positions.methods import BASE_POSITIONS
 from vnait.results import card, record
 from vnait.results.about import About, call
@@ -26,8 +26,8 @@ from vnait.shared.errors import InputError
 from vnait.shared.files import atomic_file, home, locked
 from vnait.shared.processes import one_thread
 from vnait.train.predict import load
+from vnait.train.replacing import check_replaceable
 from vnait.train.run import PREFIX, Run
-from vnait.train.saved import check_replaceable
 from vnait.train.tasks import target_of
 
 logger = logging.getLogger("vnait")
@@ -165,9 +165,10 @@ def compare(
     command = command or call(compare, locals())  # first, while the locals are the arguments
     _check_lists(methods=methods, shots=shots)
     columns: dict[str, Any] = {"text": text, "label": label, "task": task, "min_class": 2, **reading}
+    table = _labelled(data, **columns)
     plan = Plan(
-        table=_labelled(data, **columns),
-        test=None if test is None else _labelled(test, **columns, of_tests=True),
+        table=table,
+        test=None if test is None else _labelled(test, **columns, of_tests=True, known=table.label_names),
         methods=_with_own_positions(methods, base),
         shots=tuple(int(count) if isinstance(count, np.integer) else count for count in shots),
         seeds=tuple(range(seeds)) if isinstance(seeds, int | np.integer) else tuple(map(int, seeds)),
@@ -312,8 +313,8 @@ def _check_splits(plan: Plan) -> None:
                 if plan.run.validation:
                     table.split(holdout=plan.run.held_out(len(table)), seed=seed)
                 target_of(table)
-                if plan.test is None and table.task != REGRESSION:
-                    lacking |= set(test.single_labels) - set(table.single_labels)
+                if plan.test is None:
+                    lacking |= test.label_names - table.label_names
             except InputError as error:
                 if plan.test is not None:
                     raise

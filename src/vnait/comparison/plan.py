@@ -19,6 +19,7 @@ from vnait.positions.methods import BASE_POSITIONS, METHODS
 from vnait.results.results import ALL, Shots, by_size
 from vnait.results.scores import regression_scores
 from vnait.shared.errors import InputError
+from vnait.shared.files import home
 from vnait.shared.keys import key_of
 from vnait.train.arrays import check_class_weight
 from vnait.train.bag_of_words import FORMULA, SIF_FREQUENCY
@@ -262,7 +263,7 @@ def _of_sets(learn: list[str], test: list[str]) -> float:
 def _stamp(path: str) -> list[str | int]:
     """Path, size and time of a file, which change with it; a missing file is reported when it is read."""
     try:
-        facts = os.stat(path)
+        facts = os.stat(home(path))
     except OSError:
         return [path]
     return [path, facts.st_size, facts.st_mtime_ns]

@@ -74,6 +74,8 @@ def contradicting(
         " ..." * (len(groups) > SHOWN),
         remedy,
     )
+    if drop and len(doubtful) == len(rows):
+        raise InputError(f"{source}: every text has more than one label, so no row is left; correct them.")
     return [row for row in rows if not drop or row not in doubtful]
 
 

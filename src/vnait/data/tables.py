@@ -17,14 +17,14 @@ from typing import BinaryIO, Unpack
 
 from vnait.data import rows
 from vnait.data.columns import Texts, text_and_label
-from vnait.data.decoding import TextFile
+from vnait.data.decoding import TextFile, bounded
 from vnait.data.doubtful import settled
 from vnait.data.labels import cleaned, labels_in
 from vnait.data.layout import Layout
 from vnait.data.missing import check_texts, complete_rows
 from vnait.data.sentences import split_words
 from vnait.data.tagged import tagged
-from vnait.data.tasks import CLASSIFICATION, MULTILABEL, NUMBER, TAGGING, TASKS
+from vnait.data.tasks import CLASSIFICATION, MULTILABEL, NUMBER, REGRESSION, TAGGING, TASKS
 from vnait.shared.errors import InputError, whole
 from vnait.shared.files import home
 
@@ -59,6 +59,11 @@ class Table:
         parts = {TAGGING: split_words, MULTILABEL: labels_in}.get(self.task)
         labels = self.labels or []
         return labels if parts is None else list(chain.from_iterable(map(parts, labels)))
+
+    @property
+    def label_names(self) -> set[str]:
+        """What `single_labels` has, each once; numbers have no names."""
+        return set() if self.task == REGRESSION else set(self.single_labels)
 
     @property
     def fingerprint(self) -> str:
@@ -247,7 +252,7 @@ def piped(file: BinaryIO | None, encoding: str | None = None) -> Iterator[Texts]
 
         def lines() -> Iterator[str]:
             with text.opened() as opened:
-                for line in opened:
+                for line in bounded(opened, Path(copy.name)):
                     yield line.rstrip("\r\n")
 
         check_texts("standard input", lines(), lambda row: row + 1)
