@@ -1,5 +1,6 @@
 """`vnait extend`: tasks and advice by hand-made numbers; a tiny embedder from the command to a folder."""
 
+import copy
 import json
 import re
 import time
@@ -26,6 +27,7 @@ import vnait
 from helpers import python
 from vnait import InputError, cli
 from vnait.pretrained.extend.decoder import LanguageModel
+from vnait.pretrained.extend.embedder import Embedder
 from vnait.pretrained.extend.hidden import hidden
 from vnait.pretrained.extend.perplexity import Losses, Perplexities
 from vnait.pretrained.extend.report import Report
@@ -205,6 +207,8 @@ def test_variants_are_those_for_the_source_of_position():
         (["gone", "--lengths", "many"], "--lengths has 'many'; give numbers"),
         (["gone", "--save", "yarn"], "needs a folder; give --out"),
         (["gone", "--out", str(Path(__file__).parent)], "a folder with other files in it"),
+        (["gone.gguf", "--texts", "31"], "texts=31 is not possible; give 1 to 30 per length"),
+        (["gone.gguf", "--texts", "0"], "texts=0 is not possible"),
     ],
 )
 def test_wrong_use_is_answered_before_a_model_is_loaded(arguments, words, capsys):
@@ -223,6 +227,19 @@ def embedder(tmp_path_factory):
     tokenizer.model_max_length = 32
     tokenizer.save_pretrained(folder)
     return library.SentenceTransformer(str(folder))
+
+
+def test_results_of_an_object_are_those_of_its_weights(embedder):
+    same, changed = copy.deepcopy(embedder), copy.deepcopy(embedder)
+    next(changed.parameters()).data[0] += 1
+    prints = [Embedder.load(model, None, 64)[0].fingerprint for model in (embedder, same, changed)]
+    assert prints[0] == prints[1] != prints[2]
+
+
+def test_documents_without_words_are_a_message(embedder):
+    documents = {"documents": ["...", "!!!"], "queries": ["?", "."]}
+    report = vnait.extend(embedder, to=64, tasks=(), variants=("cut", "bm25"), **documents)
+    assert "the documents can't be compared by words: " in dict(report.left_out)["bm25"]
 
 
 def test_every_variant_reads_and_leaves_the_model_as_it_was(embedder):

@@ -27,6 +27,7 @@ from vnait.shared.files import (
     atomic_file,
     atomic_folder,
     check_replaceable,
+    fingerprint,
     locked,
     unpacked,
     writing,
@@ -347,6 +348,20 @@ def test_what_a_killed_process_left_of_a_file_is_replaced_with_the_folder(tmp_pa
         check_replaceable(tmp_path, ["*.json"], "a model")
     (tmp_path / ".app.py.miuonxzl").rmdir()
     check_replaceable(tmp_path, ["*.json"], "a model")
+
+
+def test_a_fingerprint_is_of_the_files_in_folders_too(tmp_path):
+    (tmp_path / "part").mkdir()
+    (tmp_path / "modules.json").write_text("{}")
+    before = fingerprint(tmp_path)
+    (tmp_path / "part" / "weights").write_text("1")
+    with_part = fingerprint(tmp_path)
+    (tmp_path / "part" / "weights").write_text("2")
+    assert len({before, with_part, fingerprint(tmp_path)}) == 3
+    (tmp_path / ".cache").mkdir()
+    (tmp_path / "part" / "weights").write_text("1")
+    (tmp_path / ".cache" / "lock").write_text("")
+    assert fingerprint(tmp_path) == with_part
 
 
 def test_a_link_stays_a_link_to_the_new_content(kind, target, tmp_path):

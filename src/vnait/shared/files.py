@@ -107,14 +107,22 @@ def sync(*paths: Path) -> None:
 
 
 def fingerprint(source: str | Path) -> str:
-    """Sixteen hexadecimal digits: a hash of a folder's files, of a file, or of a name that is neither."""
+    """Sixteen hexadecimal digits: a hash of the files in a folder and in those of its folders that are not
+    hidden, of a file, or of a name that is neither.
+    """
     path = Path(home(source))
-    files = sorted(file for file in path.iterdir() if file.is_file()) if path.is_dir() else []
-    files = [path] if path.is_file() else files
+    files = {path.name: path} if path.is_file() else {}
+    if path.is_dir():
+        inside = {file.relative_to(path): file for file in path.rglob("*") if file.is_file()}
+        files = {
+            name.as_posix(): file
+            for name, file in inside.items()
+            if not any(part.startswith(".") for part in name.parts[:-1])
+        }
     digest = hashlib.sha256(b"" if files else str(source).encode())
-    for file_path in files:
+    for name, file_path in sorted(files.items()):
         with file_path.open("rb") as file:
-            digest.update(file_path.name.encode() + hashlib.file_digest(file, "sha256").digest())
+            digest.update(name.encode() + hashlib.file_digest(file, "sha256").digest())
     return digest.hexdigest()[:16]
 
 

@@ -15,10 +15,9 @@ from vnait.pretrained.extend.embedder import Embedder, check_folder
 from vnait.pretrained.extend.perplexity import Perplexities
 from vnait.pretrained.extend.report import Report
 from vnait.pretrained.extend.request import Callback, Request
-from vnait.pretrained.extend.tasks import GENERATED, MAX_TEXTS, Result, Task, check_tasks, from_documents
+from vnait.pretrained.extend.tasks import GENERATED, Result, Task, check_tasks, from_documents
 from vnait.pretrained.extend.variants import DECODER_VARIANTS, MEAN, SUREST, UNSAVED, VARIANTS, variants_of
 from vnait.shared.errors import InputError, did_you_mean, first_line
-from vnait.shared.files import fingerprint
 from vnait.shared.keys import key_of
 from vnait.shared.quiet import no_bars
 from vnait.shared.randomness import preserved_generators
@@ -118,7 +117,7 @@ def _measured(
     embedder: Embedder, name: str, variants: Sequence[str], tasks: Sequence[Task], request: Request
 ) -> tuple[tuple[Result, ...], dict[str, str]]:
     """Every variant on every task, and those that fail with their reasons."""
-    facts, finished = [fingerprint(name), embedder.limit, embedder.to], request.finished
+    facts, finished = [embedder.fingerprint, embedder.limit, embedder.to], request.finished
     results: list[Result] = []
     left_out: dict[str, str] = {}
     for place, (task, variant) in enumerate(product(tasks, variants)):
@@ -172,9 +171,7 @@ def _variants(variants: Sequence[str], save: str | None, embedder: Embedder) -> 
 def _generated(embedder: Embedder, request: Request) -> list[Task]:
     """Each generated task at each length."""
     check_tasks(request.tasks)
-    texts, lengths = TEXTS if request.texts is None else request.texts, request.lengths
-    if not 2 <= texts <= MAX_TEXTS:
-        raise InputError(f"texts={texts} is not possible; give 2 to {MAX_TEXTS} per length.")
+    texts, lengths = request.texts_per_length(TEXTS, least=2), request.lengths
     if not lengths:
         lengths = [SHORTEST * 2**power for power in range(20) if SHORTEST * 2**power < embedder.to]
         lengths = [*lengths, embedder.to]

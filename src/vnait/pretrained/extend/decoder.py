@@ -7,6 +7,7 @@ import json
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -83,6 +84,11 @@ class LanguageModel:
         if limit is None and declared is None:
             raise InputError(f"{source} declares no limit; give limit=, the tokens that it was trained on.")
         return cls(str(source), model, tokenizer, declared if limit is None else limit)
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """Of its files."""
+        return fingerprint(self.name)
 
     @property
     def targets(self) -> int:
@@ -175,6 +181,7 @@ def extend_decoder(source: str | Path, request: Request) -> Perplexities:
     if request.queries or request.labels:
         raise InputError("a language model is compared on documents alone; leave queries and labels out.")
     check_tasks(request.tasks)
+    count = request.texts_per_length(TEXTS, least=1)
     _check_names([*request.variants, *([save] if save else [])], save)
     if out is not None:
         check_replaceable(out, (), "an extended model")
@@ -187,7 +194,6 @@ def extend_decoder(source: str | Path, request: Request) -> Perplexities:
         chosen = request.variants or language_model.variants
         wanted = {*chosen, *([save] if save else [])}
         names = [name for name in DECODER_VARIANTS if name in wanted]
-        count = request.texts or TEXTS
         texts = _texts(language_model, request.documents, to, count)
         lengths = _lengths(request.lengths, language_model, to)
         report = Measuring(language_model, names, lengths, request).report(texts, count)
@@ -300,7 +306,7 @@ class Measuring:
     ) -> dict[str, Any] | None:
         """A result, from an earlier run if there is one; None if the variant is left out."""
         model = self.language_model
-        key = key_of(fingerprint(model.name), model.limit, [text.tolist() for text in texts], variant)
+        key = key_of(model.fingerprint, model.limit, [text.tolist() for text in texts], variant)
         if variant in self.left_out:
             return None
         if key not in self.request.finished.rows:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import hashlib
 import json
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -25,7 +26,7 @@ from vnait.pretrained.extend.variants import CAUSAL, CUT, MEAN, SUREST, VNAIT, W
 from vnait.pretrained.loading import from_pretrained
 from vnait.pretrained.tokens import special_tokens
 from vnait.shared.errors import InputError, as_input_error, extra, first_line
-from vnait.shared.files import atomic_folder, check_replaceable, home
+from vnait.shared.files import atomic_folder, check_replaceable, fingerprint, home
 from vnait.shared.quiet import no_bars
 from vnait.shared.randomness import evaluating
 
@@ -37,11 +38,12 @@ WINDOWS = 32  # read together
 class Embedder:
     """A sentence-transformers model with the limit up to which it reads texts now.
 
-    `to` is the longest text to be read, `source` where its positions come from.
+    `to` is the longest text to be read, `source` where its positions come from, `name` the folder or name it
+    was loaded from, if it was.
     """
 
-    def __init__(self, model: Any, *, limit: int | None, to: int) -> None:
-        self.model, self.to = model, to
+    def __init__(self, model: Any, *, limit: int | None, to: int, name: str | None = None) -> None:
+        self.model, self.to, self.name = model, to, name
         self.body: Any = model[0].auto_model
         self.source = source_of(site_of(self.body))
         self.limit = int(model.max_seq_length or to) if limit is None else limit
@@ -59,7 +61,7 @@ class Embedder:
         body: Any = loaded[0].auto_model
         if hasattr(body, "vnait") or hasattr(body.config, SETTINGS):
             raise InputError(f"{name} is extended already; give the model that it was made from.")
-        embedder = cls(loaded.eval(), limit=limit, to=to)
+        embedder = cls(loaded.eval(), limit=limit, to=to, name=None if loaded is model else name)
         if embedder.limit <= sum(embedder.special) + 1:
             raise InputError(
                 f"limit={embedder.limit} is too little: {name} adds {sum(embedder.special)} special tokens "
@@ -68,6 +70,16 @@ class Embedder:
         if to <= embedder.limit:
             raise InputError(f"to={to} is not past the limit of {name}, {embedder.limit} tokens; give more.")
         return embedder, name
+
+    @functools.cached_property
+    def fingerprint(self) -> str:
+        """Of the files that it was loaded from; of an object, of its weights."""
+        if self.name is not None:
+            return fingerprint(self.name)
+        digest = hashlib.sha256()
+        for name, weight in self.model.state_dict().items():
+            digest.update(name.encode() + weight.cpu().reshape(-1).view(torch.uint8).numpy().tobytes())
+        return digest.hexdigest()[:16]
 
     @functools.cached_property
     def special(self) -> Special:

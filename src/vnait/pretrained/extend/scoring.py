@@ -17,9 +17,10 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import StratifiedKFold
 
 from vnait.pretrained.extend.tasks import Task
-from vnait.shared.errors import InputError
+from vnait.shared.errors import InputError, as_input_error
 
 FOLDS = 5
+NO_WORDS = "the documents can't be compared by words: "
 POLL_SECONDS = 0.01  # seconds between two looks at the memory
 Answer = TypeVar("Answer")
 Vectors = list[NDArray[np.float32]]  # per text: (V, D) of length 1, V = 1 but for windows apart
@@ -47,7 +48,8 @@ def bm25(queries: Sequence[str], documents: Sequence[str]) -> NDArray[np.float64
     np.int64(1)
     """
     counter = CountVectorizer(token_pattern=r"\w+")
-    counts = counter.fit_transform(documents).toarray().astype(np.float64)
+    with as_input_error(ValueError, NO_WORDS, "."):
+        counts = counter.fit_transform(documents).toarray().astype(np.float64)
     lengths, holds = counts.sum(1, keepdims=True), (counts > 0).sum(0)
     inverse = np.log1p((len(documents) - holds + 0.5) / (holds + 0.5))
     weights = inverse * counts * 2.5 / (counts + 1.5 * (0.25 + 0.75 * lengths / lengths.mean()))
@@ -59,7 +61,9 @@ def by_words(task: Task) -> NDArray[np.bool_]:
     if task.queries:
         return ranked_first(bm25(task.queries, task.texts))
     vectorizer = TfidfVectorizer(sublinear_tf=True, token_pattern=r"\w+")
-    return labelled(list(vectorizer.fit_transform(task.texts).toarray()[:, None]), task)
+    with as_input_error(ValueError, NO_WORDS, "."):
+        vectors = vectorizer.fit_transform(task.texts).toarray()
+    return labelled(list(vectors[:, None]), task)
 
 
 def labelled(vectors: Vectors, task: Task) -> NDArray[np.bool_]:
