@@ -365,6 +365,7 @@ def test_the_next_command_has_the_options_that_its_method_reads(best, words):
     options = {"data": "d.csv", "task": "tagging", "vectors": "g.bin", "tokenization": "characters"}
     options |= {"base": "b", "steps": 5, "bag": 0.0}
     assert _next(best, options) == f"vnait train d.csv {words} --out model"
+    assert _next(best, options, ["a.py", "b.py"]).startswith("vnait --plugin a.py --plugin b.py train d.csv ")
 
 
 @pytest.mark.parametrize(

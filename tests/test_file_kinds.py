@@ -213,7 +213,9 @@ FILES = {
     "zip": File("d.csv.zip", zipped("d.csv", PLAIN)),
     "zip named without the table's ending": File("d.zip", zipped("films/d.csv", PLAIN)),
     "zip with a JSON file": File("d.zip", zipped("d.jsonl", lines(records()).encode())),
-    "zip named as another kind than its file": File("d.csv.zip", zipped("d.jsonl", lines(records()).encode())),
+    "zip named as another kind than its file": File(
+        "d.csv.zip", zipped("d.jsonl", lines(records()).encode())
+    ),
     "a title row": File("d.csv", "Films of 2024,\n" + table(), {"header": 2}),
     "no header": File("d.csv", table(head=()), {"header": 0, "text": "1", "label": "2"}),
     "no header, two columns": File("d.csv", table(head=())),
@@ -726,6 +728,26 @@ def test_contradicting_texts_are_counted_shown_and_dropped_on_request(tmp_path, 
     table = read(path, drop_contradicting=True)
     assert (table.texts, table.dropped) == (["b", "c", "b"], 2)
     assert "dropped 2 rows of texts with more than one label" in caplog.text
+
+
+def test_a_file_in_which_every_text_is_contradicted_is_refused(tmp_path):
+    path = file_of(tmp_path, [("a", "x"), ("a", "y"), ("b", "x"), ("b", "y")])
+    with pytest.raises(InputError, match="every text has more than one label, so no row is left"):
+        read(path, drop_contradicting=True)
+
+
+@pytest.mark.parametrize("blank", [b"\xef\xbb\xbf", b" \n" * 3_000, "\ufeff \n".encode("utf-16-le")])
+def test_a_file_without_letters_in_a_folder_of_texts_is_an_empty_text(blank, tmp_path, caplog):
+    for name, content in {
+        "good/a": b"a warm film",
+        "good/b": b"funny",
+        "bad/a": b"dull",
+        "bad/b": blank,
+    }.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / f"{name}.txt").write_bytes(content)
+    table = read(tmp_path)
+    assert (table.texts, table.dropped) == (["dull", "a warm film", "funny"], 1)
 
 
 def test_small_classes_are_left_out_with_their_count(tmp_path, caplog):

@@ -168,7 +168,8 @@ def test_the_command(folder, data, tmp_path, capsys):
     main(["explain", str(out), "good film"])
     assert re.search(r"good +[\d.]+ .*\n.*film .*\n(.*\n)*method +vnait: ", capsys.readouterr().out)
     for command, message in {
-        (*arguments, "--tokenization", "characters"): "--base brings its own vectors and tokens; leave",
+        (*arguments, "--tokenization", "characters"): "leave --tokenization out.",
+        (*arguments, "--bag", "0", "--vector-words", "9"): "leave --vector-words, --bag out.",
         (
             "train",
             str(data),
@@ -333,6 +334,30 @@ def test_a_damaged_folder_is_refused(folder, tmp_path):
     (tmp_path / "model" / "tuned.json").write_text("{")
     with pytest.raises(InputError, match=r"model is damaged: .* Save the model again, or train it again"):
         load(tmp_path / "model")
+
+
+def test_a_folder_with_damaged_weights_or_without_its_adapters_is_refused(folder, tmp_path):
+    pytest.importorskip("peft")
+    whole, adapted = (
+        fit(run(folder, method="own", lora=lora, steps=2), TABLE, Base.load(str(folder)))
+        for lora in (False, True)
+    )
+    whole.save(tmp_path / "whole")
+    adapted.save(tmp_path / "adapted")
+    weights = tmp_path / "whole" / "base" / "model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:-9])
+    shutil.rmtree(tmp_path / "adapted" / "lora")
+    for name, reason in (("whole", "."), ("adapted", "there is no folder lora")):
+        with pytest.raises(InputError, match=f"{name} is damaged: .*{reason}.* Save the model again"):
+            load(tmp_path / name)
+
+
+def test_a_base_without_its_record_is_not_saved_again(folder, tmp_path):
+    fit(run(folder, method="own", steps=2), TABLE, Base.load(str(folder))).save(tmp_path / "model")
+    (tmp_path / "model" / "record.json").unlink()
+    with pytest.raises(InputError, match=r"was not written: .* copy its folder instead"):
+        load(tmp_path / "model").save(tmp_path / "again")
+    assert not (tmp_path / "again").exists()
 
 
 def test_a_model_of_vnait_is_no_base(data, tmp_path, capsys):

@@ -246,6 +246,8 @@ def test_a_mask_of_another_shape_is_refused(shape: tuple[int, ...]) -> None:
     said = re.escape(f"the attention_mask has the shape {shape}, for 3 texts of 4 tokens; give (texts")
     with pytest.raises(InputError, match=said):
         VnaitModel(config())(ids(), torch.ones(shape))
+    with pytest.raises(InputError, match=said):
+        VnaitForSequenceClassification(config(num_labels=3, unk_token_id=1))(ids(), torch.ones(shape))
 
 
 def with_a_bag(**settings: object) -> VnaitForSequenceClassification:

@@ -490,3 +490,11 @@ def test_the_entities_of_bilou_are_those_of_bioes():
     assert found["entity_recall"] == pytest.approx(tag_scores(*other, spans=True)["entity_recall"])
     assert tag_scores(bilou, bilou, spans=True)["entity_f1"] == 1
     assert found["entity_recall"] == 0.75  # "B-P I-P" has the same words as the second entity
+
+
+def test_a_line_that_no_file_of_tags_has_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr("vnait.data.decoding.MAX_LINE", 100)
+    path = tmp_path / "tags.conll"
+    path.write_text("a\tDET\n" + "film" * 99 + "\tNOUN\n")
+    with pytest.raises(InputError, match="line 2 has 100 characters or more"):
+        read(path, task="tagging")

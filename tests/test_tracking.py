@@ -65,6 +65,19 @@ def test_a_training_that_goes_on_replaces_the_steps_that_it_repeats(table, words
     assert logged() == whole
 
 
+def test_steps_that_were_skipped_do_not_count_as_lines(tmp_path):
+    path = tmp_path / "log.csv"
+    for first, steps in ((1, (1, 2, 951, 952, 953)), (952, (952, 953))):
+        log = tracking._Csv(path, first)
+        log.start()
+        for step in steps:
+            log.log({"loss": float(first)}, step)
+        log.finish()
+    assert [line.split(",")[:2] for line in path.read_text().splitlines()[1:]] == [
+        *(["1", "1.0"], ["2", "1.0"], ["951", "1.0"], ["952", "952.0"], ["953", "952.0"])
+    ]
+
+
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 def test_tensorboard_reads_what_was_logged(table, words):
     pytest.importorskip("tensorboard")

@@ -18,6 +18,11 @@ def file_of(path, words, scale=7.0):
     return str(path), table
 
 
+def test_a_number_of_words_without_a_file_is_refused():
+    with pytest.raises(InputError, match="was given without the file"):
+        vocabulary.vocabulary_of(TEXTS, vector_words=5)
+
+
 def test_rows_stand_in_the_order_of_the_ids_centred_and_at_a_root_mean_square_of_one(tmp_path):
     path, table = file_of(tmp_path / "v.bin", ["moon", "sun", "red", "other"])
     # red twice, sun, moon and the unknown "rises" once each

@@ -6,7 +6,8 @@ import inspect
 import logging
 import shlex
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -158,10 +159,11 @@ def compare_command(
             callback=_Watch(move, seeds, quiet),
             command=context.obj,
         )
-    _show(comparison, _next(comparison.best, context.params), as_json)
+    plugins = context.find_root().params.get("plugin") or ()
+    _show(comparison, _next(comparison.best, context.params, plugins), as_json)
 
 
-def _next(best: str, options: Mapping[str, object]) -> str:
+def _next(best: str, options: Mapping[str, object], plugins: Sequence[str] = ()) -> str:
     """The command that trains the advised model on all rows, with the options that are not the defaults."""
     method = best.removeprefix(PREFIX)
     # A base has its own words.
@@ -171,7 +173,8 @@ def _next(best: str, options: Mapping[str, object]) -> str:
         unused |= set() if method in READS_VECTORS else {"vectors", "vector_words"}
     if method == FROZEN:
         unused |= set(FOR_TRANSFORMERS)
-    words = ["vnait", "train", str(options["data"]), "--method", method]
+    words = ["vnait", *chain.from_iterable(("--plugin", path) for path in plugins)]
+    words += ["train", str(options["data"]), "--method", method]
     compared, trained = (
         inspect.signature(command).parameters for command in (compare_command, train_command)
     )

@@ -42,7 +42,7 @@ logger = logging.getLogger("vnait")
 _FASTTEXT = re.compile(r"(__label__\S+\s+)*__label__[^\s,;|]+(\s|$)|.*[^\s,;|]\s+__label__[^\s,;|]+\s*$")
 # Excel pads the line to the width of the table, and may quote it.
 _SEPARATOR = re.compile(r'"?sep=([,;|\t])"?[,;|\t]*\s*$', re.IGNORECASE)
-_SMALL = 4096  # bytes of a file that is looked at whole
+_BLANK = b" \t\n\r\f\v\0\xef\xbb\xbf\xfe\xff"  # bytes of a file without letters; the last five are of marks
 _LABELS = re.compile(r"^(?:__label__\S*\s*)+|(?:\s+__label__\S*)+$")
 
 
@@ -143,7 +143,7 @@ def _folder(path: Path, form: Format) -> Columns:
 
 def _content(path: Path, form: Format) -> str:
     """The text of a file; one without letters is an empty text."""
-    if path.stat().st_size < _SMALL and not path.read_bytes().strip():
+    if not path.read_bytes().strip(_BLANK):
         return ""
     with TextFile.of(path, form.encoding).opened() as text:
         return text.read()

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 
-from vnait.data.decoding import TextFile, same, unpacked_name
+from vnait.data.decoding import TextFile, bounded, same, unpacked_name
 from vnait.data.formats import check_file, is_table
 from vnait.data.labels import warn_of_variants
 from vnait.data.sentences import sentence, split_words
@@ -169,7 +169,7 @@ def blocks(file: TextFile) -> Iterator[list[Line]]:
     """The lines of each sentence."""
     block: list[Line] = []
     with file.opened() as text:
-        for number, line in enumerate(text, 1):
+        for number, line in enumerate(bounded(text, file.path), 1):
             cells = line.strip("\r\n").split("\t") if "\t" in line.strip(" \r\n") else split_words(line)
             if not block and COMMENT.match(line):
                 continue

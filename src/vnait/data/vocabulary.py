@@ -86,6 +86,11 @@ def vocabulary_of(
 ) -> Vocabulary:
     """The words of the texts, with vectors from the file `vectors`; None: learned from the texts."""
     if vectors is None:
+        if vector_words is not None:
+            raise InputError(
+                "the number of words of a file of vectors was given without the file; name it by --vectors "
+                "(vectors=), or leave --vector-words out."
+            )
         return learn(texts, tokenization=tokenization, seed=seed)
     return look_up(texts, vectors, tokenization=tokenization, vector_words=vector_words)
 

@@ -215,12 +215,7 @@ class VnaitModel(VnaitPreTrainedModel):
             raise ValueError("give either input_ids or inputs_embeds, and not both.")
         embeds: Tensor = self.vectors(input_ids) if inputs_embeds is None else inputs_embeds
         if attention_mask is not None:
-            if attention_mask.shape != embeds.shape[:2]:
-                raise InputError(
-                    f"the attention_mask has the shape {tuple(attention_mask.shape)}, for "
-                    f"{embeds.shape[0]} texts of {embeds.shape[1]} tokens; give (texts, tokens), 1 at real "
-                    "tokens and 0 at padding."
-                )
+            check_mask(attention_mask, embeds)
             mask = attention_mask.bool()
         elif input_ids is not None and self.config.pad_token_id is not None:
             mask = input_ids != self.config.pad_token_id
@@ -270,6 +265,15 @@ class Encoded(NamedTuple):
     at: Float[Tensor, "B T C"]
     mask: Bool[Tensor, "B T"]
     positions: Positions = None
+
+
+def check_mask(attention_mask: Tensor, tokens: Tensor) -> None:
+    """Raise InputError unless the mask has a number for each token, of `tokens` (B, T) or (B, T, D)."""
+    if attention_mask.shape != tokens.shape[:2]:
+        raise InputError(
+            f"the attention_mask has the shape {tuple(attention_mask.shape)}, for {tokens.shape[0]} texts of "
+            f"{tokens.shape[1]} tokens; give (texts, tokens), 1 at real tokens and 0 at padding."
+        )
 
 
 def check_position_ids(position_ids: PositionIds, mask: Bool[Tensor, "B T"], past: int = 0) -> None:

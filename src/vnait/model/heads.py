@@ -18,6 +18,7 @@ from vnait.model.encoder import (
     TiedDecoder,
     VnaitModel,
     VnaitPreTrainedModel,
+    check_mask,
 )
 from vnait.model.linear_part import LinearPart
 from vnait.model.one_hot import OneHotWords
@@ -76,6 +77,8 @@ class _Head(VnaitPreTrainedModel):
         unknown, padding = self.config.unk_token_id, self.config.pad_token_id
         if input_ids is None or unknown is None or padding is None:
             return input_ids, attention_mask
+        if attention_mask is not None:
+            check_mask(attention_mask, input_ids)
         mask = input_ids != padding if attention_mask is None else attention_mask.bool()
         if input_ids.shape[1] == 0:  # all texts are empty
             input_ids = input_ids.new_full((len(input_ids), 1), unknown)

@@ -111,7 +111,9 @@ def load_base(kind: Any, folder: Path, notes: dict[str, Any]) -> PreTrainedModel
 
 
 def load_lora(model: PreTrainedModel, folder: Path) -> None:
-    """Put saved adapters into their base."""
+    """Put saved adapters into their base; OSError if there are none."""
+    if not folder.is_dir():  # peft would look for it on the hub
+        raise FileNotFoundError(f"there is no folder {folder.name}")
     with extra("lora"):
         from peft import PeftModel
     with _quiet():

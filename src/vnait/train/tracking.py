@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from importlib.util import find_spec
+from itertools import compress
 from pathlib import Path
 from typing import Any
 
@@ -110,7 +111,10 @@ class _Csv:
     def start(self) -> None:
         self.path.parent.mkdir(parents=True, exist_ok=True)
         before = self.path.read_text(encoding="utf-8").splitlines() if self.path.is_file() else []
-        lines = before[: self.step] or [",".join(("step", *MEASURED))]
+        head, steps = before[:1] or [",".join(("step", *MEASURED))], before[1:]
+        numbers = (line.partition(",")[0] for line in steps)
+        earlier = [number.isdigit() and int(number) < self.step for number in numbers]
+        lines = [*head, *compress(steps, earlier)]
         self.file = self.path.open("w", encoding="utf-8", buffering=1)  # each line at once
         self.file.writelines(f"{line}\n" for line in lines)
 

@@ -1,4 +1,4 @@
-"""Methods on the suites of generated tasks, and decoders past their training length."""
+"""Methods on the suites of generated tasks."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from vnait_lab.page.parts import (
     with_commas,
 )
 from vnait_lab.records import among, by_seed, values_of, where
-from vnait_lab.runs import decoder, gaps, held_out
+from vnait_lab.runs import gaps, held_out
 from vnait_lab.suites import algorithmic, decoding, elastic, fillers, length, tasks
 from vnait_lab.suites.algorithms import ALGORITHMS
 from vnait_lab.suites.questions import QUESTIONS
@@ -249,19 +249,3 @@ def of_decoding(records: list[Record]) -> Section:
         table=table(["method", "seeds", "MRR", "mean", *names], lines),
     )
     return Section(text, [claim])
-
-
-def of_decoders(records: list[Record]) -> Section:
-    """Perplexity by position, past the training length."""
-    spans = [f"{low}_{high}" for low, high in itertools.pairwise(decoder.EDGES)]
-    lines: list[list[object]] = []
-    for name, method in itertools.product(values_of(records, "name"), decoder.COMPARED):
-        metrics = [record.metrics for record in where(records, name=name, method=method)]
-        if metrics:
-            means = (f"{fmean(values[f'far_{span}'] for values in metrics):.2f}" for span in spans)
-            ratio = fmean(values["far_512_1024"] / values["fresh_512_1024"] for values in metrics)
-            lines.append([name, method, len(metrics), *means, f"{ratio:.2f}"])
-    run = records[0].run
-    heads = ["text", "method", "seeds", *(span.replace("_", " to ") for span in spans), "last / fresh"]
-    text = prose("decoder", run=run, decoder=decoder, table=table(heads, lines))
-    return Section(text)

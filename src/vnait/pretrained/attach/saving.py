@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, cast
 
 import torch
+from safetensors import SafetensorError
 from torch import Tensor, nn
 from transformers import (
     AutoModelForSequenceClassification,
@@ -191,9 +192,8 @@ def save_tuned(model: PreTrainedModel, tokenizer: Any, folder: Path, notes: dict
 def load_tuned(folder: Path) -> tuple[PreTrainedModel, Any, dict[str, Any]]:
     """Read what `save_tuned` wrote: classifier, tokenizer, notes."""
     after = ". Save the model again, or train it again."
-    with as_input_error(
-        (OSError, ValueError, RecursionError), f"{folder} is damaged: ", after, message=first_line
-    ):
+    kinds = (OSError, ValueError, RuntimeError, SafetensorError)  # RecursionError is a RuntimeError
+    with as_input_error(kinds, f"{folder} is damaged: ", after, message=first_line):
         notes = schemas.check(schemas.Tuned, json.loads((folder / NOTES).read_text(encoding="utf-8")))
         tokenizer = tokenizer_from(folder / BASE)
         kind = CLASSES[notes.get("task") == TAGGING]
@@ -201,10 +201,10 @@ def load_tuned(folder: Path) -> tuple[PreTrainedModel, Any, dict[str, Any]]:
             model = lora.load_base(kind, folder / BASE, dict(notes))
         else:
             model = from_pretrained(kind, folder / BASE, use_safetensors=True)
-    if notes["method"] != BASE_POSITIONS:
-        load_adapter(model, folder / ADAPTER)
-    if "base" in notes:
-        lora.load_lora(model, folder / lora.FOLDER)
+        if notes["method"] != BASE_POSITIONS:
+            load_adapter(model, folder / ADAPTER)
+        if "base" in notes:
+            lora.load_lora(model, folder / lora.FOLDER)
     return model.eval(), tokenizer, dict(notes)
 
 
