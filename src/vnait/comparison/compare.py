@@ -86,7 +86,7 @@ class Comparison:
         return self.results.sentences()
 
     def advice(self) -> list[str]:
-        """What to do, in up to three sentences."""
+        """What to do, in up to six sentences."""
         return advice(self.results, chance_level=self.plan.chance_level())
 
     def report(self) -> Path:

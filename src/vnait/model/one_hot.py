@@ -31,7 +31,8 @@ def terms_of(ids: Int[Tensor, "B T"], mask: Bool[Tensor, "B T"], unknown: int | 
 
 class OneHotWords(LinearPart):
     """The linear part of a classifier: sum_j l_j / sqrt(n) + b over the n known terms j of a text, as
-    `terms_of` numbers them. It is the simple model `one-hot` of the vocabulary's words.
+    `terms_of` numbers them. It is the simple model `one-hot` of the vocabulary's words, with one pair more in
+    texts of more than 64: the one that begins at the 64th.
 
     terms    the numbers of the known terms (K,), in ascending order
     logits   l (K, labels);  bias: b (labels,)

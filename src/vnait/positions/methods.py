@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("vnait")
 
+CAUSAL = "vnait-causal"  # the method of vnait's family for decoders
 BASE_POSITIONS = "own"  # in place of a name in METHODS: the positions that a pretrained model has already
 
 

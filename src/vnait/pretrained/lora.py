@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from transformers import AutoConfig, PreTrainedModel
 from transformers.pytorch_utils import Conv1D
 
+from vnait.pretrained.attach.files import is_attached
 from vnait.pretrained.changing import mark, unmark
 from vnait.pretrained.loading import from_pretrained
 from vnait.shared.errors import InputError, extra
@@ -41,7 +42,7 @@ def add_lora(model: PreTrainedModel) -> None:
     layers = [
         name
         for name, part in model.base_model.named_modules(prefix=model.base_model_prefix)
-        if isinstance(part, nn.Linear | Conv1D) and "vnait" not in name.split(".")
+        if isinstance(part, nn.Linear | Conv1D) and not is_attached(name)
     ]
     config = LoraConfig(r=RANK, lora_alpha=2 * RANK, target_modules=layers, modules_to_save=heads)
     with _quiet():
@@ -142,4 +143,4 @@ def _hold(model: nn.Module, wrapped: Any) -> None:
 
 
 def _attached(model: nn.Module) -> Iterator[tuple[str, Tensor]]:
-    return ((name, weight) for name, weight in model.named_parameters() if "vnait" in name.split("."))
+    return ((name, weight) for name, weight in model.named_parameters() if is_attached(name))

@@ -21,9 +21,10 @@ from vnait.data.rows import collate
 from vnait.data.sentences import Piece
 from vnait.data.tasks import CLASSIFICATION, PROBLEMS, TAGGING
 from vnait.positions.building import build, for_pretrained
-from vnait.positions.methods import BASE_POSITIONS
+from vnait.positions.methods import BASE_POSITIONS, CAUSAL
 from vnait.pretrained import tokens
 from vnait.pretrained.attach.attaching import attach
+from vnait.pretrained.attach.files import is_attached
 from vnait.pretrained.attach.saving import CLASSES
 from vnait.pretrained.changing import OWN_TYPE
 from vnait.pretrained.loading import from_pretrained, tokenizer_from
@@ -36,7 +37,6 @@ from vnait.shared.randomness import Draws
 from vnait.train.logits import SEPARATOR
 from vnait.train.run import Run
 
-CAUSAL = "vnait-causal"  # the member of vnait's family for decoders
 SKETCH_WORDS = 64
 logger = logging.getLogger("vnait")
 FASTER = 10  # the attached method's learning rate over the base's: it starts untrained, the base does not
@@ -174,7 +174,7 @@ def groups(model: nn.Module, run: Run) -> list[dict[str, Any]]:
     kinds: dict[tuple[bool, bool], list[Tensor]] = {}
     for name, weight in model.named_parameters():
         if weight.requires_grad:
-            kinds.setdefault((".vnait." in name, weight.ndim >= 2), []).append(weight)
+            kinds.setdefault((is_attached(name), weight.ndim >= 2), []).append(weight)
     return [
         {
             "params": params,

@@ -13,6 +13,7 @@ from vnait.positions.building import build, for_pretrained
 from vnait.positions.encodings import Rotary
 from vnait.positions.injection import Injection
 from vnait.positions.method import Method, described
+from vnait.positions.methods import CAUSAL
 from vnait.pretrained.attach.attached import Attached, attached_owners
 from vnait.pretrained.attach.auditing import disabled, leftover_of
 from vnait.pretrained.attach.checks import (
@@ -179,7 +180,7 @@ def _decoder_default(method: str | Method, site: Site) -> str:
     with preserved_generators():
         if isinstance(method, str) and build(method, dim=site.dim, num_heads=site.heads, max_length=8).causal:
             return method
-    return "vnait-causal"
+    return CAUSAL
 
 
 def _side(

@@ -13,6 +13,7 @@ from vnait.positions.building import build, for_pretrained
 from vnait.positions.cache import Mask, Vectors
 from vnait.positions.coordinates.shared import rank
 from vnait.positions.encodings import T5Bias
+from vnait.positions.methods import CAUSAL
 from vnait.shared.values import full
 
 Cross = Literal["source", "target", "relative"]
@@ -50,7 +51,7 @@ class TargetPositions(nn.Module):
 
     def __init__(self, *, dim: int, heads: int) -> None:
         super().__init__()
-        self.place = GatedPosition("vnait-causal", dim=dim, heads=heads)
+        self.place = GatedPosition(CAUSAL, dim=dim, heads=heads)
 
     def forward(self, vectors: Vectors, mask: Mask) -> Vectors:
         added: Vectors = self.place(vectors, mask)

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from transformers import AutoModelForCausalLM
 
+from vnait.positions.methods import CAUSAL
 from vnait.pretrained.attach.attaching import attach, detach
 from vnait.pretrained.extend.hidden import Hidden, Ids, hidden
 from vnait.pretrained.extend.lengthening import lengthen, shorten, site_of, source_of
@@ -26,7 +27,6 @@ from vnait.pretrained.extend.request import Request
 from vnait.pretrained.extend.scoring import bm25, costs
 from vnait.pretrained.extend.tasks import Result, Task, check_tasks
 from vnait.pretrained.extend.variants import (
-    CAUSAL,
     DECODER_VARIANTS,
     FREE_OF_DECODERS,
     LAST,

@@ -16,13 +16,14 @@ import torch
 from numpy.typing import NDArray
 from transformers import PreTrainedModel
 
+from vnait.positions.methods import CAUSAL
 from vnait.pretrained.attach.attaching import attach, detach
 from vnait.pretrained.changing import OWN_TYPE
 from vnait.pretrained.extend.lengthening import SETTINGS, lengthen, shorten, site_of, source_of
 from vnait.pretrained.extend.parts import Special, split
 from vnait.pretrained.extend.scoring import Vectors, by_words, costs, labelled, ranked_first, similarities
 from vnait.pretrained.extend.tasks import NEEDLES, Result, Task
-from vnait.pretrained.extend.variants import CAUSAL, CUT, MEAN, SUREST, VNAIT, WORDS
+from vnait.pretrained.extend.variants import CUT, MEAN, SUREST, VNAIT, WORDS
 from vnait.pretrained.loading import from_pretrained
 from vnait.pretrained.tokens import special_tokens
 from vnait.shared.errors import InputError, as_input_error, extra, first_line

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from vnait.positions.methods import CAUSAL
 from vnait.pretrained.extend.stretching import READINGS, SourceKind
 
 CUT, MEAN, SUREST, WORDS, VNAIT = "cut", "windows-mean", "windows-surest", "bm25", "vnait"
@@ -24,7 +25,7 @@ def variants_of(source: SourceKind) -> tuple[str, ...]:
 
 
 # Of a language model, whose measure is the perplexity of a text's last tokens.
-LAST, CAUSAL = "last", "vnait-causal"
+LAST = "last"
 FREE_OF_DECODERS = (LAST, WORDS, "unchanged")  # of the model as it is
 DECODER_VARIANTS = {
     LAST: "the last tokens, up to the limit",
