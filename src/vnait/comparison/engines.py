@@ -161,18 +161,21 @@ def _local(calls: Calls, jobs: int | None, cores: int) -> Results:
     executor = _workers.of(count, cores)
     waiting = iter(calls.items())
     running = set[Future[Any]]()
+
+    def send() -> bool:
+        """Send what fits; whether the workers are alive."""
+        try:
+            # No more than the executor sends to its workers: it stumbles over others at its end.
+            for index, (function, arguments, options) in islice(waiting, 2 * count - len(running)):
+                running.add(executor.submit(_call, index, os.getcwd(), function, *arguments, **options))
+        except BrokenProcessPool:
+            return False
+        return True
+
     alive, ended = True, False
     try:
         while True:
-            if alive:
-                try:
-                    # No more than the executor sends to its workers: it stumbles over others at its end.
-                    for index, (function, arguments, options) in islice(waiting, 2 * count - len(running)):
-                        running.add(
-                            executor.submit(_call, index, os.getcwd(), function, *arguments, **options)
-                        )
-                except BrokenProcessPool:
-                    alive = False
+            alive = alive and send()
             if not running:
                 break
             done, running = wait(running, return_when=FIRST_COMPLETED)
@@ -232,12 +235,12 @@ def _slurm(calls: Calls, jobs: int | None, cores: int) -> Results:
     waiting = iter(calls.items())
 
     def start(count: int) -> list[Any]:
-        if not (some := list(islice(waiting, count))):
+        if not (batch := list(islice(waiting, count))):
             return []
         with executor.batch():
             return [
                 executor.submit(partial(_call, index, os.getcwd(), function, *arguments, **options))
-                for index, (function, arguments, options) in some
+                for index, (function, arguments, options) in batch
             ]
 
     running = start(jobs or (max(1, (os.cpu_count() or 1) // cores) if here else QUEUED))

@@ -140,33 +140,55 @@ def _check_laid_out(path: Path) -> None:
     """Raise InputError if the sheets of an .ods file are too large: calamine lays out all cells between the
     first and the last, and a short file may repeat one millions of times.
     """
+    laid_out = _LaidOut()
     with ZipFile(path) as archive:
         check_unpacked(path, sum(part.file_size for part in archive.infolist()), MAX_GIB)
         with archive.open("content.xml") as content:
-            size = rows = height = width = columns = last = spaces = characters = texts = 0
             for event, element in iterparse(content, events=("start", "end")):
                 name = element.tag.rpartition("}")[2]
                 if event == "start":
-                    if name == "table":
-                        size, rows, height, width = size + height * width, 0, 0, 0
-                    elif name == "table-row":
-                        columns = last = characters = 0
-                    continue
-                if name == "s":  # spaces in a cell, of which there is only the number
-                    spaces += _number(element, "}c")
-                elif name in ("table-cell", "covered-table-cell"):
-                    repeated = _number(element, "-columns-repeated")
-                    columns += repeated
-                    characters += repeated * (spaces + sum(map(len, element.itertext())))
-                    spaces = 0
-                    last = columns if len(element) or _has_value(element) else last
-                elif name == "table-row":
-                    repeated = _number(element, "-rows-repeated")
-                    rows += repeated
-                    texts += repeated * characters
-                    height, width = rows if last else height, max(width, last)
-                    check_unpacked(path, texts + _PLACE * 8 * (size + height * width), MAX_GIB)
-                    element.clear()
+                    laid_out.begin(name)
+                else:
+                    laid_out.end(name, element)
+                    check_unpacked(path, laid_out.size, MAX_GIB)
+
+
+class _LaidOut:
+    """What calamine lays out of an .ods file, element by element."""
+
+    def __init__(self) -> None:
+        self.characters = self.before = 0  # of all texts; the cells of the sheets before this one
+        self.rows = self.height = self.width = 0  # of this sheet; the last two without empty cells at its end
+        self.columns = self.last = self.of_row = self.spaces = 0  # of this row: its cells and its characters
+
+    @property
+    def size(self) -> int:
+        """In bytes."""
+        return self.characters + _PLACE * 8 * (self.before + self.height * self.width)
+
+    def begin(self, name: str) -> None:
+        if name == "table":
+            self.before += self.height * self.width
+            self.rows = self.height = self.width = 0
+        elif name == "table-row":
+            self.columns = self.last = self.of_row = 0
+
+    def end(self, name: str, element: Any) -> None:
+        if name == "s":  # spaces in a cell, of which there is only the number
+            self.spaces += _number(element, "}c")
+        elif name in ("table-cell", "covered-table-cell"):
+            repeated = _number(element, "-columns-repeated")
+            self.columns += repeated
+            self.of_row += repeated * (self.spaces + sum(map(len, element.itertext())))
+            self.spaces = 0
+            self.last = self.columns if len(element) or _has_value(element) else self.last
+        elif name == "table-row":
+            repeated = _number(element, "-rows-repeated")
+            self.rows += repeated
+            self.characters += repeated * self.of_row
+            self.height = self.rows if self.last else self.height
+            self.width = max(self.width, self.last)
+            element.clear()
 
 
 def _number(element: Any, ending: str) -> int:
