@@ -88,6 +88,22 @@ def test_parts_padding_and_the_future_change_nothing(method):
     assert torch.equal(before[real[:, :12]], whole[:, :12][real[:, :12]])
 
 
+@pytest.mark.parametrize("method", CAUSAL)
+def test_padding_between_tokens_is_read_alike_with_a_cache_or_refused(method):
+    model = model_of(method)
+    ids, mask = texts(length=10, padded=1)
+    mask[:, 4] = 0
+    with torch.no_grad():
+        whole = model(ids * mask, attention_mask=mask).logits
+    if model.model.method.lookback:
+        with pytest.raises(InputError, match="row 0 of the batch has padding between its tokens"):
+            in_parts(model, ids * mask, mask, [6, 4])
+        return
+    for sizes in ([6, 4], [1] * 10):
+        found = in_parts(model, ids * mask, mask, sizes)
+        assert (found - whole)[mask.bool()].abs().max() <= 1e-5
+
+
 @pytest.mark.parametrize("method", MODES)
 def test_without_a_mask_padding_stays_padding_in_the_cache(method):
     model = model_of(method)

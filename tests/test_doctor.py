@@ -15,6 +15,7 @@ import pytest
 import torch
 from peft import LoraConfig, PromptTuningConfig, get_peft_model
 from transformers import (
+    AutoModel,
     AutoTokenizer,
     BertModel,
     DebertaV2Config,
@@ -130,6 +131,19 @@ def test_a_fault_of_the_tokenizer_is_found_by_its_rule(rule, file, settings, fol
     change(folder / file, **settings)
     (finding,) = vnait.doctor(folder, rules=[rule]).findings
     assert finding.severity == RULES[rule].severity
+
+
+@pytest.mark.parametrize("family", ["bert", "llama"])
+def test_a_head_with_one_number_per_token_is_no_fault_of_a_rule(family):
+    report = vnait.doctor(model_of(family, head="AutoModelForQuestionAnswering"), rules=["POS04", "POS01"])
+    assert report.faults == {}
+
+
+def test_a_folder_without_a_tokenizer_is_examined_with_the_one_that_is_passed(folder, tmp_path):
+    AutoModel.from_pretrained(folder).save_pretrained(tmp_path / "bare")
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    assert vnait.doctor(tmp_path / "bare", rules=["TOK03"]).untried
+    assert not vnait.doctor(tmp_path / "bare", tokenizer=tokenizer, rules=["TOK03"]).untried
 
 
 def test_the_report_on_decoders_names_what_was_not_tried():

@@ -45,6 +45,7 @@ from vnait.positions.injection import LogLength
 from vnait.pretrained import FAMILIES as TYPES
 from vnait.pretrained import Family, load_adapter, save_adapter, save_base
 from vnait.pretrained.attach.attached import Attached, attached_owners
+from vnait.pretrained.layers import DifferentiableRotary
 from vnait.pretrained.locate import is_causal, owners_of
 from vnait.pretrained.table import Rows, running_places
 
@@ -437,6 +438,27 @@ def test_position_in_cross_attention_starts_at_zero_and_learns(family):
         trained[cross] = logits(attached_to(family, cross=cross), ids_of())
     plain = logits(attached_to(family), ids_of())
     assert all(not torch.allclose(found, plain, atol=1e-2) for found in trained.values())
+
+
+def test_a_target_that_begins_with_padding_is_read_token_by_token():
+    model = attached_to("t5", cross="target")
+    ids, mask = ids_of(rows=2, length=4), torch.tensor([[0, 0, 1, 1], [1, 1, 1, 1]])
+    states, cache, parts = torch.randn(2, 3, 16), None, []
+    (_, decoder) = attached_owners(model).values()
+    with torch.no_grad():
+        for end in range(1, 5):
+            output = decoder(
+                input_ids=ids[:, end - 1 : end],
+                attention_mask=mask[:, :end],
+                encoder_hidden_states=states,
+                past_key_values=cache,
+                use_cache=True,
+            )
+            cache = output.past_key_values
+            parts.append(output.last_hidden_state)
+        whole = decoder(input_ids=ids, attention_mask=mask, encoder_hidden_states=states).last_hidden_state
+    real = mask.bool()
+    torch.testing.assert_close(torch.cat(parts, 1)[real], whole[real], atol=1e-4, rtol=1e-4)
 
 
 @pytest.mark.parametrize("family", TWO_SIDED)
@@ -1063,6 +1085,24 @@ def test_a_dynamic_rotation_is_left_as_it_was():
     vnait.detach(model)
     ids = torch.randint(3, SMALL["vocab_size"], (1, 40))
     assert torch.equal(logits(model, ids), logits(fresh, ids))
+
+
+def test_positions_just_below_the_end_of_a_dynamic_rotation_are_refused_too():
+    """transformers takes the longest text from the largest position, rounded by nothing."""
+    rope = {"rope_type": "dynamic", "factor": 4.0, "rope_theta": 1e4}
+    config = transformers.LlamaConfig(**{**SMALL, "max_position_embeddings": 16}, rope_parameters=rope)
+    rotary = DifferentiableRotary(transformers.models.llama.modeling_llama.LlamaRotaryEmbedding(config))
+    states = torch.zeros(1, 2, SMALL["hidden_size"])
+    rotary(states, torch.tensor([[0.0, 15.0]]))
+    with pytest.raises(InputError, match="follow the longest text of a call past 16"):
+        rotary(states, torch.tensor([[0.0, 15.5]]))
+
+
+@pytest.mark.parametrize("method", ["t5", "alibi"])
+def test_a_bias_that_attention_ignores_is_refused_though_it_starts_at_zero(method):
+    model = transformers.StableLmForCausalLM(transformers.StableLmConfig(**SMALL, num_key_value_heads=2))
+    with pytest.raises(InputError, match="the attention of StableLmForCausalLM does not accept one"):
+        vnait.attach(model, method, warm_start=None)
 
 
 def test_in_bfloat16_the_method_is_computed_in_float32():

@@ -15,8 +15,10 @@ from transformers.cache_utils import (
     StaticLayer,
 )
 
+from vnait.positions.coordinates.shared import in_one_piece
 from vnait.positions.method import Method, MethodOutput
 from vnait.shared.errors import InputError
+from vnait.shared.values import check
 
 Vectors = Float[Tensor, "B T D"]
 Mask = Bool[Tensor, "B T"]
@@ -42,6 +44,12 @@ def begun(mask: Mask) -> Mask:
     """
     last = torch.arange(mask.shape[1], device=mask.device) == mask.shape[1] - 1
     return mask | (last & ~mask.any(-1, keepdim=True))
+
+
+HOLE = (
+    "row {} of the batch has padding between its tokens, which this method, reading earlier words, can't "
+    "read with a cache; put padding before the text, or pass use_cache=False."
+)
 
 
 class Words(DynamicLayer):
@@ -72,6 +80,9 @@ class Words(DynamicLayer):
         gaps = method.gaps(seen, torch.ones_like(seen[..., 0], dtype=torch.bool))[:, before.shape[1] :]
         _, mask, gaps = self.extend(vectors if lookback else vectors[..., :0], new, gaps)
         mask = mask if attention_mask is None else attention_mask.bool()
+        if lookback:  # the words before a token stand at its side in the cache
+            rule = "with a cache, padding stands before or after a text, not within it"
+            check(in_one_piece(mask), rule, HOLE.format, InputError)
         return mask, method.since(past, seen, begun(mask), gaps)
 
     def extend(

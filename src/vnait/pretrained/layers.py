@@ -125,7 +125,7 @@ class DifferentiableRotary(nn.Module):
         if positions is None or not positions.is_floating_point():  # also if a checkpoint is computed again
             check_reading("the model's rotation")
         length = original_length(self.rotary)
-        if length is not None and positions is not None and positions.max() >= length:
+        if length is not None and positions is not None and positions.max() + 1 > length:
             raise InputError(
                 f"the frequencies of this model's rotation follow the longest text of a call past {length} "
                 "tokens, so that results with a cache and beside other texts would differ; cut texts at "

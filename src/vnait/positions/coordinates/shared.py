@@ -94,8 +94,7 @@ def without_padding_between(read: Callable[..., Tensor], mask: Mask, *parts: Ten
     """
     if all_true(mask):
         return read(*parts)
-    starts = mask & ~F.pad(mask, (1, 0))[:, :-1]
-    whole = starts.sum(-1) <= 1
+    whole = in_one_piece(mask)
     if not readable(mask):
         message = "row {} has padding between its tokens, which is read on the CPU alone; move it to an end."
         check(whole, "padding stands before or after a text, not within it", message.format)
@@ -104,6 +103,12 @@ def without_padding_between(read: Callable[..., Tensor], mask: Mask, *parts: Ten
         moved = [None if part is None else _taken(part, order) for part in parts]
         return _taken(read(*moved), order.argsort(-1))
     return read(*parts)
+
+
+def in_one_piece(mask: Mask) -> Bool[Tensor, " B"]:
+    """Whether no padding stands between the tokens of a text."""
+    starts = mask & ~F.pad(mask, (1, 0))[:, :-1]
+    return starts.sum(-1) <= 1
 
 
 def _taken(part: Tensor, order: Tensor) -> Tensor:

@@ -145,8 +145,8 @@ class ForgetGates:
 
     def __call__(self, query: Queries, key: Keys, scores: Scores, visible: Visible) -> Scores:
         gates = (full(key) * full(self.weight)[:, None]).sum(-1) + full(self.bias)[:, None]
-        # A key that no query sees is padding.
-        closed = F.softplus(-gates).masked_fill(~visible.any(-2), 0).cumsum(-1)
+        # A key that the last query does not see is padding, which a causal mask lets see itself.
+        closed = F.softplus(-gates).masked_fill(~visible[..., -1, :], 0).cumsum(-1)
         queries = closed[..., key.shape[-2] - query.shape[-2] :]
         return full(scores) - (queries[..., None] - closed[..., None, :]).abs()
 

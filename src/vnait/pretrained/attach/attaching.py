@@ -1,6 +1,8 @@
 """`attach` puts another positional method into a pretrained model; `detach` takes it out again."""
 
 import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -285,10 +287,10 @@ def _insert(side: _Side, arguments: dict[str, Any], whole: nn.Module) -> tuple[f
     before = _probe_states(site)
     _replace(site)
     enter_classes(whole, owner, class_with_method)
-    if attached.own_attention is not None:
-        owner.set_attn_implementation(ROTARY)
     attached.arguments = arguments
     owner.vnait = attached.to(owner.device).train(owner.training)
+    if attached.own_attention is not None:
+        owner.set_attn_implementation(ROTARY)
     for part in owner.modules():  # a model made around this one initializes what has no such mark
         part._is_hf_initialized = True
     check_no_other_position(leftover_of(owner), site, model)
@@ -335,16 +337,31 @@ def _check_takes_effect(owner: PreTrainedModel, name: str, model: str) -> None:
     if not (attached.has_bias or attached.own_attention):
         return
     read = probe(owner, 1, 4)
-    with_method = last_states(owner, read)
     with disabled(owner):
         without = last_states(owner, read)
-    with torch.no_grad():
+    with _moved(attached.method.encoding), torch.no_grad():  # a learned bias starts at zero
+        with_method = last_states(owner, read)
         inputs: Any = with_positions(owner, (), {owner.main_input_name: read})
     shared = inputs.get(ATTENTION_INPUTS)
     bias = inputs.get("position_bias") if shared is None else shared.bias
     slots = [slot for slot in (bias, inputs.get(ROTARY)) if slot is not None]
     if torch.equal(with_method, without) and any(bool(slot.abs().max() > 0) for slot in slots):
         raise not_accepted(name, "bias" if attached.has_bias else "rotation", model)
+
+
+@contextmanager
+def _moved(part: nn.Module) -> Iterator[None]:
+    """A part with other numbers in its weights, which come back."""
+    before = [weight.detach().clone() for weight in part.parameters()]
+    with torch.no_grad():
+        for weight in part.parameters():
+            weight.add_(torch.arange(weight.numel(), device=weight.device).cos().reshape(weight.shape))
+    try:
+        yield
+    finally:
+        with torch.no_grad():
+            for weight, old in zip(part.parameters(), before, strict=True):
+                weight.copy_(old)
 
 
 def _remove(model: nn.Module, owners: list[PreTrainedModel]) -> None:

@@ -203,7 +203,8 @@ def _with_cross_attention(
     if isinstance(part, SourcePositions):
         return {ATTENTION_INPUTS: shared, "encoder_hidden_states": part(states, source.bool())}
     if isinstance(part, TargetPositions):
-        queries = part(text.vectors / attached.scale, text.mask)[:, text.past :]
+        mask = begun(text.mask) if text.cached else text.mask
+        queries = part(text.vectors / attached.scale, mask)[:, text.past :]
         return {ATTENTION_INPUTS: shared._replace(queries=queries)}
     bias = part(text.mask, source.bool())[:, :, text.past :].to(text.vectors.dtype)
     return {ATTENTION_INPUTS: shared._replace(cross_bias=bias)}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,13 +21,19 @@ from vnait.shared.errors import InputError, as_input_error, first_line
 from vnait.shared.quiet import no_bars
 
 BASELINE = "baseline.json"  # which the folder of a linear model has
+TOKENIZER = ("tokenizer = ...  # its tokenizer",)
 TOKENIZERS = ("tokenizer*", "vocab*", "*.model", "spiece*")
 ADAPTERS = {"adapter_config.json": "a PEFT adapter", "vnait.json": "an adapter of vnait"}
 
 
 def subject_of(model: Any, tokenizer: Any = None) -> Subject:
     """The subject of an object, or of a folder or name; `InputError` if it is none of transformers."""
-    return _loaded(model) if isinstance(model, str | Path) else _of_object(model, tokenizer)
+    if not isinstance(model, str | Path):
+        return _of_object(model, tokenizer)
+    subject = _loaded(model)
+    if subject.tokenizer is None and tokenizer is not None:
+        return replace(subject, tokenizer=tokenizer, tokenizer_setup=TOKENIZER)
+    return subject
 
 
 def check_readable(subject: Subject) -> None:
@@ -64,7 +71,7 @@ def _of_object(model: Any, tokenizer: Any) -> Subject:
         model=inner,
         tokenizer=getattr(model, "tokenizer", None) if tokenizer is None else tokenizer,
         setup=(f"model = ...  # the {type(inner).__name__} that was examined",),
-        tokenizer_setup=("tokenizer = ...  # its tokenizer",),
+        tokenizer_setup=TOKENIZER,
     )
 
 
@@ -82,7 +89,7 @@ def _prompted(model: Any, tokenizer: Any) -> Subject:
             "from vnait.pretrained.doctor.prompts import Prompted",
             f"model = Prompted(...)  # the {type(model).__name__} that was examined",
         ),
-        tokenizer_setup=("tokenizer = ...  # its tokenizer",),
+        tokenizer_setup=TOKENIZER,
     )
 
 

@@ -31,7 +31,7 @@ def alike(model: Any, ids: Tensor, places: Tensor, first: int) -> int:
     places, count = torch.stack([places * 0, places], 1) + first, len(places)
     rows, places = ids.repeat_interleave(count, 0), places.repeat(len(ids), 1)
     states = model(input_ids=rows, attention_mask=torch.ones_like(rows), position_ids=places)[0][:, 1].float()
-    states = torch.cat(states.split(count), 1)
+    states = torch.cat(states.reshape(len(rows), -1).split(count), 1)
     apart = torch.cdist(states, states, compute_mode="donot_use_mm_for_euclid_dist").fill_diagonal_(torch.inf)
     return int((apart.amin(1) <= 1e-6 * states.norm(dim=1)).sum())
 

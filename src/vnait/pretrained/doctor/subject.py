@@ -273,7 +273,8 @@ class Subject:
         try:
             yield
         finally:
-            for number, config in configs.items():
+            # The whole model's first: transformers hands its setting on to the parts.
+            for number, config in reversed(configs.items()):
                 config._attn_implementation = before[number]
 
     def accepts(self, name: str) -> bool:

@@ -31,8 +31,10 @@ def in_a_batch(model: Any, tokenizer: Any, texts: list[str], **more: Any) -> flo
     alone = model(**tokenizer(texts[0], return_tensors="pt").to(model.device), **more)[0]
     batch = tokenizer(texts, padding=True, return_tensors="pt").to(model.device)
     every = {name: value.expand(len(texts), -1) for name, value in more.items()}
-    batched, real = model(**batch, **every)[0][:1], batch["input_ids"][0] != tokenizer.pad_token_id
-    return difference(alone, batched[:, real] if batched.shape[1] == len(real) else batched)
+    ids, pad = batch["input_ids"], tokenizer.pad_token_id
+    real = (batch["attention_mask"] if "attention_mask" in batch else ids != pad)[0].bool()
+    batched = model(**batch, **every)[0][:1]
+    return difference(alone, batched if batched.shape[1:] == alone.shape[1:] else batched[:, real])
 
 
 def padding_ids_apart(model: Any, tokenizer: Any) -> int:
