@@ -102,6 +102,35 @@ def test_two_seeds_with_a_better_transformer_leave_open_whether_a_simple_model_i
     assert not any("enough" in sentence for sentence in sentences)
 
 
+def test_a_wide_interval_is_no_proof_that_a_simple_model_is_enough():
+    scores = {"tfidf": [0.5, 0.9, 0.7], "vnait": [0.9, 0.6, 0.7]}
+    sentences = advice(results(made(scores, valid={"tfidf": [0.7] * 3, "vnait": [0.7] * 3})))
+    assert about("Whether a Transformer", sentences).endswith("].")
+    assert not any("enough" in sentence for sentence in sentences)
+
+
+def test_of_equal_simple_models_none_is_called_the_cheapest():
+    equal = {"tfidf": [0.71] * 3, "averaged": [0.71] * 3, "vnait": [0.71] * 3}
+    records = [replace(each, data={**each.data, "validation_rows": 50}) for each in made(equal)]
+    sentence = about("It was chosen", advice(results(records)))
+    assert "of these it is the simple model with the best score" in sentence
+    without = [each for each in records if each.method != "averaged"]
+    assert "of these it is the cheapest" in about("It was chosen", advice(results(without)))
+
+
+def test_splits_of_one_file_are_named_and_a_score_needs_validation_rows():
+    records = [
+        replace(each, data={**each.data, "test_fingerprint": str(each.seed)})
+        for each in made({"none": FLAT, "vnait": HIGH})
+    ]
+    assert "draws its test rows from the same file" in results(records).of_rows
+    tags = [
+        replace(each, metrics={"entity_f1": 0.5, "token_accuracy": 0.9, "validation_token_accuracy": 0.9})
+        for each in records
+    ]
+    assert results(tags).metric.name == "token_accuracy" and results(tags).best is not None
+
+
 def test_a_transformer_that_the_test_rows_prefer_is_named_beside_the_advised_simple_model():
     scores, valid = {"tfidf": FLAT, "none": FLAT, "vnait": HIGH}, {"tfidf": [0.8] * 4, "none": [0.7] * 4}
     sentences = advice(results(made(scores, valid=valid | {"vnait": [0.8] * 4})))

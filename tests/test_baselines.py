@@ -174,6 +174,14 @@ def test_the_rows_that_choose_fit_any_number_of_rows_and_classes(rows, classes):
         assert set(np.bincount(labels[choosing])) <= {333, 334}
 
 
+def test_a_class_of_two_groups_has_two_folds():
+    labels = np.repeat([0, 1], 10)
+    groups = [*"abcdefghij", *"kkkkklllll"]
+    matrix = np.eye(20)
+    head = baselines.fitted(LogisticRegression(), "C", (0.1, 1.0, 10.0), matrix, labels, groups=groups)
+    assert head.C in (0.1, 1.0, 10.0)  # no fold lacks a class, which scikit-learn warns of
+
+
 def test_frozen_embeddings_of_texts_do_not_tag_words():
     table = Table(["a film"], ["DET NOUN"], "t.conllu", 0, task="tagging")
     with pytest.raises(InputError, match="are of whole texts, and tags are of words"):

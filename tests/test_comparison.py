@@ -241,6 +241,22 @@ def test_labels_of_a_test_file_are_merged_into_those_of_training(tmp_path, monke
     assert seen[0].test.labels == ["pos", "pos", "pos", "neg"]
 
 
+def test_a_simple_model_scored_on_other_validation_rows_runs_again():
+    plan = Plan(
+        table=texts_of(),
+        test=None,
+        methods=("none",),
+        shots=("all",),
+        seeds=(0,),
+        run=RUN,
+        vectors=None,
+        tokenization="words",
+    )
+    other = replace(plan, run=replace(RUN, validation=0.4))
+    training = Training(method="tfidf", shots="all", seed=0)
+    assert plan.key(training) != other.key(training)
+
+
 def test_vectors_below_the_home_folder_are_stamped(tmp_path, monkeypatch):
     monkeypatch.setenv("HOME", str(tmp_path))
     path = save_vectors(tmp_path / "v.txt", ["film"])

@@ -361,6 +361,14 @@ def test_a_control_is_the_same_training_with_shuffled_labels(trained, capsys, mo
     assert [row[-3] for row in export.token_table(found).rows] == found.control
 
 
+def test_a_model_that_went_on_from_another_has_no_control(trained):
+    model = predict.load(trained / "model")
+    went_on = replace(model, record=replace(model.record, data={**model.record.data, "continued": "a"}))
+    table = text.read(str(trained / "made.csv"))
+    with pytest.raises(InputError, match="this model went on from another one"):
+        control.shuffled(went_on, table)
+
+
 def test_a_control_of_a_tuned_base_starts_from_the_base(trained, monkeypatch):
     calls = []
     monkeypatch.setattr(control, "fit", lambda *given, **_: calls.append(given))

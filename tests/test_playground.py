@@ -37,6 +37,15 @@ WAIT = 60_000  # milliseconds; the tests beside this one use the cores, too
 NO_BROWSER = pytest.mark.skipif(CHROMIUM is None, reason="there is no chromium here: make browser")
 
 
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [({"host": "::1"}, "is an IPv6 address"), ({"names": ["foo*"]}, "--name 'foo\\*' is not possible")],
+)
+def test_an_address_that_cannot_be_served_is_refused(options, message):
+    with pytest.raises(InputError, match=message):
+        serve([], **options)
+
+
 def in_a_browser(test: Callable[..., None]) -> Callable[..., None]:
     """A test that needs one, and takes long."""
     return pytest.mark.slow(NO_BROWSER(test))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -40,7 +40,7 @@ Control = Annotated[
 
 
 @app.command("explain", rich_help_panel=Panel.TRAIN_AND_PREDICT, epilog=EXAMPLES)
-@shared.options_of(shared.FileOptions)
+@shared.options_of(shared.FileOptions, shared.LabelOptions)
 def explain_command(
     model: shared.ModelFolder,
     text: Annotated[str, typer.Argument(metavar="TEXT", help="One text, in quotes.")],
@@ -52,8 +52,8 @@ def explain_command(
     control: Control = None,
     column: shared.Text = "text",
     labels: shared.Label = "label",
-    group: shared.Group = None,
     layout: shared.FileOptions,
+    doubtful: shared.LabelOptions,
     out: Annotated[
         Path | None, shared.out_option("A .png, .svg, .pdf or .html file.", "FILE", "only printed")
     ] = None,
@@ -94,7 +94,7 @@ def explain_command(
         return
     explanation = explain(fitted, text, label=label)
     if control is not None:
-        table = shared.read_table(control, column, labels, layout, group=group)
+        table = shared.read_table(control, column, labels, layout, **asdict(doubtful))
         explanation = _beside_control(explanation, fitted, text, table)
     _show(explanation, files, as_json)
 

@@ -180,5 +180,7 @@ def _documents(
             return {"documents": shared.read_table(data, text, None, files).texts}
         table = shared.read_table(data, text, label, files)
         return {"documents": table.texts, "labels": table.labels or []}
+    if label != "label":
+        raise InputError("documents have either queries or labels; give --query or --label, not both.")
     columns = {"documents": text, "queries": query}
     return {name: shared.read_table(data, column, None, files).texts for name, column in columns.items()}

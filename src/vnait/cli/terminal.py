@@ -30,7 +30,7 @@ def show_comparison(comparison: Comparison) -> None:
     """A table per number of shots, then the conclusions and the advice."""
     from vnait.results.metrics import ACCURACY  # scipy, which other commands do not wait for
 
-    data, metric, chance = comparison.plan.table, comparison.results.metric, comparison.plan.chance_level()
+    data, metric, chance = comparison.plan.table, comparison.results.metric, comparison.chance_level
     kind = {"classification": "classes", "tagging": "tags", "multilabel": "labels"}.get(data.task)
     kinds = f"{len(set(data.single_labels))} {kind}" if kind else "numbers as labels"
     written = (
@@ -50,7 +50,8 @@ def show_comparison(comparison: Comparison) -> None:
     echo()
     for sentence in comparison.sentences():
         print_wrapped(sentence)
-    rows = "" if comparison.plan.test is None else f" {comparison.results.of_rows}"
+    one_draw = comparison.plan.test is None and len(comparison.results.seeds) == 1
+    rows = "" if one_draw else f" {comparison.results.of_rows}"
     print_wrapped(
         f"Intervals: 95 % over seeds, by Student's t; minus {comparison.reference}: "
         f"{'in points, ' * (metric.times > 1)}paired by seed; none is corrected for several comparisons. "

@@ -212,7 +212,7 @@ def _simple(
     """A simple model of all rows by the run's seed and weights, saved; its validation scores are those of a
     first fit to the others.
     """
-    from vnait.data import summary
+    from vnait.data import summary, warn_of_repeats
     from vnait.data.vocabulary import vocabulary_of
     from vnait.results import card as cards
     from vnait.shared.processes import threads
@@ -221,7 +221,10 @@ def _simple(
     from vnait.train.tasks import target_of
 
     check_replaceable(out)
-    target_of(table)
+    target = target_of(table)
+    if tests is not None:
+        target.check(tests, table.name)
+        warn_of_repeats(table.texts, tests.texts)
     reads: baselines.Words = None
     if base is not None:
         reads = baselines.pooled(base)

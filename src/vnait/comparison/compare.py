@@ -81,13 +81,18 @@ class Comparison:
         assert best is not None, "the plan holds validation rows out"
         return best
 
+    @property
+    def chance_level(self) -> float:
+        """`Plan.chance_level` in the metric of the results."""
+        return self.plan.chance_level(self.results.metric.name)
+
     def sentences(self) -> list[str]:
         """Which methods are ahead of the reference, behind it, or can't be told apart from it."""
         return self.results.sentences()
 
     def advice(self) -> list[str]:
         """What to do, in up to six sentences."""
-        return advice(self.results, chance_level=self.plan.chance_level())
+        return advice(self.results, chance_level=self.chance_level)
 
     def report(self) -> Path:
         """Write report.html beside the records, the same page as `vnait report`."""
@@ -101,7 +106,7 @@ class Comparison:
         from vnait.results.drawing import accuracy
 
         path = self.path.parent / "accuracy.png"
-        drawing.save(accuracy.figure(self.results, self.plan.chance_level()), path)
+        drawing.save(accuracy.figure(self.results, self.chance_level), path)
         return path
 
 
@@ -238,7 +243,7 @@ def _describe(comparison: Comparison, command: str, facts: dict[str, Any], repea
         data=facts,
         test=None if plan.test is None else summary(plan.test, plan.tokenization),
         repeated=repeats,
-        most_frequent=plan.chance_level(),
+        most_frequent=comparison.chance_level,
     )
     about.write(out)
     # Also for a model saved by an earlier comparison, since other methods may have been compared since.

@@ -2,9 +2,9 @@
 
 import os
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import chain, repeat
 from typing import Any
 
@@ -156,12 +156,18 @@ class Plan:
             return 0
         return len(self.split(training.seed)[0]) - len(self.rows(training.shots, training.seed)[0])
 
-    def chance_level(self) -> float:
+    def chance_level(self, metric: str = "") -> float:
         """The score of an answer that does not depend on the text, mean over the splits: of the most frequent
         class the accuracy, of the most frequent tag the token accuracy or the F1 of entities, of the labels
         that most rows have the micro F1, of the mean of the learned numbers, with the most labels, the RMSE.
+
+        metric   of tags, the name of the score; "": entity F1, or token accuracy where there are no entities
         """
-        levels = {REGRESSION: _of_numbers, TAGGING: _of_tags, MULTILABEL: _of_sets}
+        levels: dict[str, Callable[[list[str], list[str]], float]] = {
+            REGRESSION: _of_numbers,
+            TAGGING: partial(_of_tags, metric=metric),
+            MULTILABEL: _of_sets,
+        }
         level = levels.get(self.table.task, _of_classes)
         if self.table.task == REGRESSION:
             splits = [self.rows(by_size(self.shots)[-1], seed) for seed in self.seeds]
@@ -210,6 +216,8 @@ class Plan:
         """The fingerprint of everything that decides a training's result, its method's formula included."""
         weighted = {} if self.run.class_weight is None else {"class_weight": self.run.class_weight}
         run: dict[str, Any] = {"simple": OF_BASELINES, **weighted}
+        if self.run.validation != Run.validation:
+            run["validation"] = self.run.validation
         if training.method.startswith(PREFIX):
             run = {**weighted}
             if training.method != FROZEN:
@@ -246,11 +254,11 @@ def _of_numbers(learn: list[str], test: list[str]) -> float:
     return regression_scores([*map(float, test)], [mean] * len(test))["rmse"]
 
 
-def _of_tags(learn: list[str], test: list[str]) -> float:
+def _of_tags(learn: list[str], test: list[str], metric: str) -> float:
     tags = Counter(chain.from_iterable(map(split_words, learn)))
     target, truth = Tags(sorted(tags)), list(map(split_words, test))
     scores = target.scores(truth, [[tags.most_common(1)[0][0]] * len(row) for row in truth])
-    return scores.get("entity_f1", scores["token_accuracy"])
+    return scores.get(metric or "entity_f1", scores["token_accuracy"])
 
 
 def _of_sets(learn: list[str], test: list[str]) -> float:

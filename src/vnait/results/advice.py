@@ -63,7 +63,9 @@ def _choice(results: Results, best: str) -> str:
     chosen = f"It was chosen on {rows:,} validation rows, {plural(len(results.seeds), 'seed')} together"
     if not tied:
         return f"{chosen}, which rank it first."
-    return f"{chosen}, which can't separate it from {listed(tied)}: of these it is the cheapest."
+    several = not results.is_transformer(best) and not all(map(results.is_transformer, tied))
+    reason = "the simple model with the best score" if several else "the cheapest"
+    return f"{chosen}, which can't separate it from {listed(tied)}: of these it is {reason}."
 
 
 def _beside_simple(results: Results, best: str) -> str:
@@ -79,10 +81,11 @@ def _beside_simple(results: Results, best: str) -> str:
         )
         if results.metric.better * difference.sign > 0:
             return f"On the test rows {pair}: take it if the score counts more than the cost."
-        if difference.low is None and results.metric.better * difference.mean > 0:
-            return (
-                f"Whether a Transformer is better is open: on the test rows {pair}; compare 3 seeds or more."
-            )
+        open_ = f"Whether a Transformer is better is open: on the test rows {pair}"
+        if difference.low is None:
+            return f"{open_}; compare 3 seeds or more."
+        if max(difference.times(results.metric.better).bounds) > CLEAR * results.unit:
+            return f"{open_}."
         return f"A simple model is enough here: on the test rows {pair}."
     difference = results.difference(transformer, simple, results.most)
     size = results.metric.of(difference)

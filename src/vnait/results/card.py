@@ -87,9 +87,10 @@ def _chosen(record: Record, results: Results | None) -> str:
     """What the validation rows decided; "" for nothing."""
     if results is not None:
         return "The model was chosen"
-    return (
-        "Training was stopped" if record.data["rows"] > record.run.get("early_stopping", float("inf")) else ""
-    )
+    if record.run.get("holdout"):
+        return "The best step was chosen"
+    many = record.data["rows"] > record.run.get("early_stopping", float("inf"))
+    return "Training was stopped" if many else ""
 
 
 def _learned(record: Record) -> int:

@@ -18,6 +18,7 @@ Shots = int | str
 TIE = 0.01  # methods further apart on the validation rows, in `Results.unit`, never count as equal
 
 FIXED = "The test rows are the same for all seeds, so the intervals do not include the choice of rows."
+SPLITS = "Each seed draws its test rows from the same file; for new texts the intervals are wider."
 CROSSED = "The test rows are the same for all seeds; the intervals include the choice of both."
 
 
@@ -36,17 +37,22 @@ class Results:
 
     @cached_property
     def metric(self) -> Metric:
-        """What the records were scored by."""
-        metric = metric_of(self.records[0].metrics)
+        """What the records were scored by, on validation rows, too, if there are any."""
+        names = set.intersection(*(set(record.metrics) for record in self.records))
+        chosen = {name for name in names if f"validation_{name}" in names}
+        metric = metric_of(dict.fromkeys(chosen)) or metric_of(self.records[0].metrics)
         assert metric is not None
         return metric
 
     @cached_property
     def unit(self) -> float:
-        """What a large difference is: 1 of an accuracy, else the median error at the most labels."""
+        """What a large difference is: 1 of an accuracy, else the median error at the most labels, on the
+        validation rows if there are any.
+        """
         if self.metric.better > 0:
             return 1.0
-        return float(np.median([row["mean"] for row in self.ranked(self.most)]))
+        errors = [error for method in self.methods if (error := self.validation(method)) is not None]
+        return float(np.median(errors or [row["mean"] for row in self.ranked(self.most)]))
 
     def ahead(self, row: Mapping[str, Any]) -> int:
         """1 or -1 if the difference of a row of `paired` is clearly for the better or the worse, else 0."""
@@ -129,7 +135,9 @@ class Results:
 
     @property
     def of_rows(self) -> str:
-        """What the intervals of test rows that all seeds share include."""
+        """What the intervals over seeds include of the choice of test rows."""
+        if len({record.data.get("test_fingerprint") for record in self.records}) > 1:
+            return SPLITS
         return CROSSED if self.shares_rows else FIXED
 
     def _right(self, method: str, shots: Shots) -> dict[int, NDArray[np.float64]]:

@@ -216,7 +216,8 @@ def fitted(
     folds = min(FOLDS, _rarest(labels[choosing]) if classifies else len(choosing))
     whole = None if groups is None else np.asarray(groups)[choosing]
     if whole is not None:
-        folds = min(folds, len(np.unique(whole)))
+        classes = labels[choosing] if classifies else np.zeros(len(choosing))
+        folds = min(folds, *(len(np.unique(whole[classes == name])) for name in np.unique(classes)))
     if folds > 1:
         kinds = (KFold, StratifiedKFold) if whole is None else (GroupKFold, StratifiedGroupKFold)
         parts = kinds[classifies](folds, shuffle=True, random_state=0)

@@ -32,6 +32,11 @@ def shuffled(
             "`vnait train` was given, with the same --text, --label and --group."
         )
     run = Run.of(record.run)
+    if "continued" in record.data:
+        raise InputError(
+            "a control starts from new weights, and this model went on from another one; explain a model "
+            "that learned all of its rows at once."
+        )
     if run.tune_vectors:
         raise InputError(
             "a control starts from the model's vectors, and this training changed them; train one on "

@@ -41,6 +41,7 @@ def serve(
     os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
     with extra("playground"):
         import gradio  # noqa: F401
+    _check_names(names)
     _check_port(host, port)
     registry = Registry.of(folders)
     from starlette.middleware import Middleware
@@ -63,6 +64,7 @@ def serve(
         share=False,
         ssr_mode=False,
         enable_monitoring=False,
+        max_file_size=1,  # byte: the page has no file to upload
         app_kwargs={"middleware": guards},
         prevent_thread_lock=True,
     )
@@ -70,8 +72,19 @@ def serve(
     Event().wait()
 
 
+def _check_names(names: Sequence[str]) -> None:
+    """Refuse names that are patterns which the server does not know."""
+    for name in names:
+        if "*" in name.removeprefix("*.") or not name:
+            raise InputError(
+                f"--name {name!r} is not possible; give a whole name, or *.example.org for all below one."
+            )
+
+
 def _check_port(host: str, port: int) -> None:
-    with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as tried:
+    if ":" in host:
+        raise InputError(f"--host {host} is an IPv6 address; give an IPv4 address, or 0.0.0.0 for all.")
+    with socket.socket() as tried:
         tried.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             tried.bind((host, port))
@@ -84,7 +97,7 @@ def _check_port(host: str, port: int) -> None:
 def _hosts(host: str) -> list[str]:
     """The names of this machine that lead to the address listened on."""
     names = ["localhost", "127.0.0.1", host]
-    if host in ("0.0.0.0", "::"):
+    if host == "0.0.0.0":
         names += [socket.gethostname(), socket.getfqdn()]
         with suppress(OSError):  # a machine that does not know its own name
             names += socket.gethostbyname_ex(socket.gethostname())[2]

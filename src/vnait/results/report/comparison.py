@@ -59,7 +59,7 @@ def conclusions(results: Results, about: About | None) -> Section:
         "Intervals are 95 % intervals over seeds, by Student's t; differences are paired by seed; none is "
         "corrected for several comparisons."
     )
-    if about is not None and about.test is not None:
+    if about is not None and (about.test is not None or len(results.seeds) > 1):
         sentences.append(results.of_rows)
     if results.lacks_seeds:
         sentences.append(
