@@ -9,11 +9,10 @@ from statistics import fmean
 from vnait.results import record as files
 from vnait.results.record import Record
 from vnait.shared.statistics import Interval, interval, paired
+from vnait.train.baselines import BASELINES as TODAY
 from vnait_lab import RECORDS
 
-# The simple models of committed comparisons. They know no places, and n-grams of letters neither; those that
-# `vnait compare` has today will replace them when the claims are measured again.
-BASELINES = ("tfidf-logreg", "average-logreg")
+BASELINES = ("tfidf-logreg", "average-logreg")  # the simple models of older comparisons
 
 Score = str | Callable[[Record], float]  # the name of a metric, or a function of the record
 
@@ -37,6 +36,12 @@ def read(folder: str) -> list[Record]:
         for record in files.read(path)
     }
     return list(last.values())
+
+
+def baselines_of(records: Iterable[Record]) -> tuple[str, ...]:
+    """The simple models that belong to a comparison: today's if one of them ran, else those of older ones."""
+    ran = {record.method for record in records}
+    return tuple(TODAY) if ran & {*TODAY} else BASELINES
 
 
 def where(records: Iterable[Record], **facts: object) -> list[Record]:

@@ -70,14 +70,16 @@ def clear(leads: Iterable[Interval], summary: str, *, least: float = 0.0) -> Ver
 
 
 def at_most(losses: Iterable[Interval], limit: float, summary: str) -> Verdict:
-    """Confirmed if every interval is at most `limit`, refuted if one is above, else undecided.
+    """Confirmed if every interval is at most `limit`, refuted if one is above, else undecided; a mean without
+    an interval decides nothing.
 
     >>> at_most([Interval(0.9, 0.85, 0.97)], 0.95, "").word
     'undecided'
     """
-    bounds = [loss.bounds for loss in losses]
-    behind = any(low > limit for low, _ in bounds)
-    return decided(all(high <= limit for _, high in bounds), summary, refuted=behind)
+    losses = list(losses)
+    behind = any(above(loss, limit) for loss in losses)
+    holds = bool(losses) and all(loss.high is not None and loss.high <= limit for loss in losses)
+    return decided(holds, summary, refuted=behind)
 
 
 def above(interval: Interval, limit: float) -> bool:

@@ -153,8 +153,8 @@ class Findings:
 
     def ratio(self, variant: str, against: str, metric: str) -> Interval:
         """The mean of `variant` over `against` with its 95 % interval, paired by seed."""
-        pairs = zip(self.values(variant, metric), self.values(against, metric), strict=True)
-        return interval([upper / lower for upper, lower in pairs])
+        upper, lower = self._by_seed(variant, metric), self._by_seed(against, metric)
+        return interval([upper[seed] / lower[seed] for seed in upper if seed in lower])
 
     def difference(self, variant: str, against: str, metric: str) -> Interval:
         """The mean of `variant` minus `against` with its 95 % interval, paired by seed."""

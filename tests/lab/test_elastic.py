@@ -160,6 +160,11 @@ def test_the_verdict(scores: list[Score], word: str, found: str) -> None:
     assert verdict.word == word and found in verdict.summary
 
 
+def test_the_control_alone_is_compared_with_nothing() -> None:
+    verdict = elastic.verdict(CONTROLS, "vnait-uniform")
+    assert verdict.word == "undecided" and "compared with no other method" in verdict.summary
+
+
 # --- The coordinates
 
 

@@ -35,6 +35,16 @@ def toy(**fields: object) -> Study:
     return Study.of(__name__, variants={"a": "one", "b": "another"}, **settings, **fields)
 
 
+def test_a_ratio_pairs_seeds_and_not_their_order() -> None:
+    runs: dict[tuple[str, int], dict[str, object]] = {
+        ("a", 0): {"x": 1.0},
+        ("a", 1): {"x": 9.0},
+        ("b", 0): {"x": 2.0},
+        ("b", 2): {"x": 3.0},
+    }
+    assert Findings(runs).ratio("a", "b", "x").mean == 0.5
+
+
 def test_a_study_is_named_by_its_module() -> None:
     study = toy(needs="package:torch")
     assert study.name == __name__.rpartition(".")[2]
@@ -131,7 +141,7 @@ def test_ahead(lead: Interval, word: str) -> None:
 def test_intervals_against_limits() -> None:
     assert at_most([Interval(0.9, 0.85, 0.95)], 0.95, "").word == "confirmed"
     assert at_most([Interval(0.9, 0.951, 0.99)], 0.95, "").word == "refuted"
-    assert at_most([Interval(0.9, None, None)], 0.95, "").word == "confirmed"
+    assert at_most([Interval(0.9, None, None)], 0.95, "").word == "undecided"
     assert at_most([Interval(0.9, 0.85, 0.95), Interval(0.9, 0.85, 0.96)], 0.95, "").word == "undecided"
     assert clear([Interval(0.3, 0.1, 0.5), Interval(0.3, 0.2, 0.4)], "").word == "confirmed"
     assert clear([Interval(0.3, 0.1, 0.5), Interval(-0.3, -0.4, -0.2)], "").word == "refuted"

@@ -171,7 +171,7 @@ def test_the_pages_state_how_many_claims_there_are(committed: dict[str, Findings
     undecided = words["undecided"]
     stated = {
         "README.md": [
-            f"of {total} claims",
+            f"tested {total} claims",
             f"{yes} hold, {partly} under conditions, {no} do not, and {undecided} are open",
         ],
         "docs/results.md": [

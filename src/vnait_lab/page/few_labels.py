@@ -42,6 +42,7 @@ ROWS = 512  # of a learned table, as in BERT
 def as_compared(records: list[Record], unlabelled: str) -> Section:
     """Methods and simple models with the defaults of `vnait compare`, in one of its two situations."""
     order = [*SIMPLE, *METHODS]
+    records = where(records, shots=QUICK)
     records = sorted(records, key=lambda record: (str(record.data["name"]), order.index(record.method)))
     claim = Judged(
         f"With {QUICK} labels per class and {SITUATIONS[unlabelled]} `vnait` is behind no simple model",

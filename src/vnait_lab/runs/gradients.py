@@ -7,7 +7,6 @@ the gradient before it is clipped, over the first and the last third of a traini
 """
 
 import argparse
-import os
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -16,6 +15,7 @@ from statistics import fmean
 from vnait.positions.gradients import PARTS
 from vnait.train.fitting import fit
 from vnait.train.tracking import Status
+from vnait_lab.runs import data_folder
 from vnait_lab.suites.few_labels import RUN, plan_of
 
 METHODS = (
@@ -69,7 +69,7 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--methods", default=",".join(METHODS))
     options = parser.parse_args()
-    data = Path(os.environ["VNAIT_DATA"])
+    data = data_folder(parser)
     print(f"{'set':8} {'method':20} {'steps':6}", *(f"{part:>11}" for part in PARTS))
     for name in options.sets.split(","):
         for method in options.methods.split(","):

@@ -10,7 +10,6 @@ choose by.
 """
 
 import argparse
-import os
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -27,6 +26,7 @@ from vnait.train.bag_of_words import rms, share_of
 from vnait.train.baselines import fit_baseline
 from vnait.train.fitting import fit
 from vnait.train.logits import logits_of
+from vnait_lab.runs import data_folder
 from vnait_lab.suites.few_labels import RUN, plan_of
 
 METHOD, SIMPLE, FOLDS, SCORED = "vnait", ("one-hot", "tfidf", "averaged"), 5, 800
@@ -103,10 +103,9 @@ def main() -> None:
     parser.add_argument("--shots", type=int, default=16)
     parser.add_argument("--seeds", type=int, default=3)
     options = parser.parse_args()
+    data = data_folder(parser)
     for name in options.sets.split(","):
-        for seed, scores in enumerate(
-            draws(name, Path(os.environ["VNAIT_DATA"]), options.shots, options.seeds)
-        ):
+        for seed, scores in enumerate(draws(name, data, options.shots, options.seeds)):
             print(
                 name,
                 seed,

@@ -34,7 +34,9 @@ METHODS_RUN = ("none", "sinusoidal", "rope", "vnait-uniform", "vnait")
 TRAINED, READ = 256, 512  # words
 SHARE = 0.8  # of the rows of train.csv, drawn anew by every seed
 CHANCE = 0.6  # the most that the control may have
-RUN = Run(validation=0, steps=200, batch_size=16, max_length=2 * READ)  # punctuation marks are tokens, too
+RUN = Run(  # punctuation marks are tokens, too; one-hot words would know what `none` must not
+    validation=0, steps=200, batch_size=16, max_length=2 * READ, one_hot=False
+)
 
 
 def halves(table: Table, length: int) -> Table:

@@ -36,7 +36,7 @@ def sized(path: Path) -> tuple[Table, list[str]]:
 
 
 def main() -> None:
-    run(__doc__, sized, folder="package_sizes", bags=BAGS, metric="spearman")
+    run(__doc__, sized, folder="package_sizes", metric="spearman")
 
 
 if __name__ == "__main__":

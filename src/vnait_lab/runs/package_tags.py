@@ -42,7 +42,7 @@ def tagged(path: Path) -> tuple[Table, list[str]]:
 
 
 def main() -> None:
-    run(__doc__, tagged, folder="package_tags", bags=BAGS, metric="micro_f1")
+    run(__doc__, tagged, folder="package_tags", metric="micro_f1")
 
 
 if __name__ == "__main__":

@@ -18,7 +18,7 @@ from vnait.data import Table
 from vnait.results.record import Record
 from vnait.shared.errors import InputError
 from vnait.train.run import Run
-from vnait_lab.records import by_method, path_of
+from vnait_lab.records import baselines_of, by_method, path_of
 from vnait_lab.runs import ahead, parser, plan_of_words, print_verdict, run_plans
 from vnait_lab.study import Verdict
 
@@ -93,7 +93,6 @@ def run(
     read: Callable[[Path], tuple[Table, list[str]]],
     *,
     folder: str,
-    bags: Sequence[str],
     metric: str,
 ) -> None:
     """The command of a run on descriptions of packages: every seed's comparison, then the verdicts against
@@ -111,5 +110,5 @@ def run(
     print(f"{len(table)} descriptions")
     plans = (plan_of(table, sources, seed, options.rows) for seed in range(options.seeds))
     records = run_plans(plans, path_of(folder), options.jobs)
-    for rows, others in product(options.rows, (bags, POSITIONS)):
+    for rows, others in product(options.rows, (baselines_of(records), POSITIONS)):
         print_verdict(f"{rows} descriptions", verdict(records, rows, others, metric))

@@ -125,6 +125,8 @@ def verdict(scores: Sequence[Score], method: str) -> Verdict:
     if method not in means:
         return Verdict("undecided", f"{method} was not run on every task that counts")
     blind = {name: mean for name, mean in means.items() if name != method and not reads_words(name)}
+    if not blind:
+        return Verdict("undecided", f"{method} was compared with no other method of the raw index")
     best = max(blind, key=blind.__getitem__)
     ahead = means[method] - blind[best]
     short = {name: far(score) for name, score in by_method[method].items() if far(score) < EACH}

@@ -5,7 +5,7 @@ from the same rows.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import pairwise
@@ -21,7 +21,7 @@ from vnait.results.record import Record
 from vnait.results.results import interval_of
 from vnait.shared.statistics import interval
 from vnait.train.run import Run
-from vnait_lab.records import BASELINES
+from vnait_lab.records import baselines_of
 from vnait_lab.rules import clear, decided
 from vnait_lab.study import Verdict
 from vnait_lab.suites.suite import check
@@ -239,7 +239,7 @@ def verdict(
     if one is wholly on the other side, else undecided. Always undecided while a difference has fewer than 10
     splits; and while some of `sets`, `shots` or rivals are missing, unless one set alone refutes it.
     """
-    parts = list(_parts(paired(records, method)))
+    parts = list(_parts(paired(records, method), baselines_of(records)))
     if not parts:
         return Verdict("undecided", f"{method} was compared with nothing")
     wrong = [row for row, sign in parts if sign < 0]
@@ -257,8 +257,9 @@ def verdict(
     if fewest < SPLITS:
         return Verdict("undecided", "; ".join([*said, f"{fewest} splits, fewer than {SPLITS}"]))
     ran = {record.method for record in records}
-    absent = ["any other method"] if ran <= {method, *BASELINES} else []
-    absent += [name for name in BASELINES if name not in ran]
+    simple = baselines_of(records)
+    absent = ["any other method"] if ran <= {method, *simple} else []
+    absent += [name for name in simple if name not in ran]
     absent += [*_missing(records, method, sets, shots), *_unmatched(records, method)]
     if absent and not any(row["set"] for row in wrong):
         return Verdict("undecided", "; ".join([*said, f"not run yet: {', '.join(absent)}"]))
@@ -315,11 +316,13 @@ def no_loss(
     return clear([interval_of(pooled)], said, least=-LOSS)
 
 
-def _parts(differences: Sequence[dict[str, Any]]) -> Iterator[tuple[dict[str, Any], int]]:
+def _parts(
+    differences: Sequence[dict[str, Any]], simple: Collection[str]
+) -> Iterator[tuple[dict[str, Any], int]]:
     """The differences that the claim is about: 1 supports it, -1 refutes it, 0 is undecided."""
     for row in differences:
         sign = interval_of(row).sign
-        name, baseline = row["set"], row["against"] in BASELINES
+        name, baseline = row["set"], row["against"] in simple
         if name is None and not baseline:
             yield row, sign
         elif name is not None and baseline:
