@@ -104,6 +104,13 @@ def test_padding_between_tokens_is_read_alike_with_a_cache_or_refused(method):
         assert (found - whole)[mask.bool()].abs().max() <= 1e-5
 
 
+def test_the_remedy_for_a_prompt_padded_on_the_right_is_the_left():
+    model = model_of("rope")
+    ids = torch.tensor([[3, 4, 5, 0, 0], [3, 4, 5, 6, 7]])
+    with pytest.raises(InputError, match="pad prompts on the left"):
+        model.generate(ids, attention_mask=(ids != 0).long(), max_new_tokens=3, do_sample=False)
+
+
 @pytest.mark.parametrize("method", MODES)
 def test_without_a_mask_padding_stays_padding_in_the_cache(method):
     model = model_of(method)

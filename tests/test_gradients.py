@@ -8,8 +8,9 @@ from contextlib import contextmanager
 import pytest
 import torch
 from torch import Tensor, nn
-from transformers import Trainer, TrainerCallback, TrainingArguments
+from transformers import GPT2Config, GPT2LMHeadModel, Trainer, TrainerCallback, TrainingArguments
 
+import vnait
 from vnait.model import VnaitConfig, VnaitForSequenceClassification
 from vnait.positions.coordinates import elastic
 from vnait.positions.coordinates.shared import averaged
@@ -68,6 +69,21 @@ def test_shares_are_of_the_squared_norm_and_sum_to_one():
     weights = {name: weight.grad for name, weight in network.named_parameters() if weight.grad is not None}
     inside = sum(float(grad.square().sum()) for name, grad in weights.items() if "coordinates" in name)
     assert share == pytest.approx(inside / sum(float(grad.square().sum()) for grad in weights.values()))
+    assert sum(gradient_shares(network).values()) == pytest.approx(1)
+
+
+def test_tied_words_attached_parts_and_half_precision_have_their_shares():
+    config = GPT2Config(vocab_size=20, n_embd=16, n_layer=1, n_head=2, n_positions=16)
+    network = GPT2LMHeadModel(config)
+    vnait.attach(network, "vnait-causal")
+    ids = torch.tensor([[3, 4, 5, 6]])
+    network(ids, labels=ids).loss.backward()
+    shares = gradient_shares(network)
+    assert shares["embedding"] > 0 and shares["encoding"] > 0 and shares["layers"] < 1
+    for weight in network.parameters():
+        if weight.grad is not None:
+            weight.data, weight.grad = weight.data.half(), None
+            weight.grad = torch.full_like(weight, 3e2)
     assert sum(gradient_shares(network).values()) == pytest.approx(1)
 
 

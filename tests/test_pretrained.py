@@ -838,6 +838,11 @@ REFUSED: dict[str, tuple[str | Callable[[], nn.Module], dict[str, Any], str]] = 
         {"method": "alibi", "warm_start": None},
         "alibi has a bias, and the attention of BloomForCausalLM does not accept one",
     ),
+    "a table that ends": (
+        "bert",
+        {"method": "learned", "max_length": 2},
+        "learned can't read 3 tokens as it was built",
+    ),
     "a bias inside": (deberta, {}, "DebertaV2Model also encodes position inside its layers .*rel_embeddings"),
     "a bias of blocks": (longt5, {}, "LongT5Model can't be attached to: its encoder adds one bias of dist"),
     "no words": (canine, {}, "CanineModel can't be attached to: .* it has none; take one of BERT"),

@@ -291,6 +291,8 @@ def check_position_ids(position_ids: PositionIds, mask: Bool[Tensor, "B T"], pas
         number = int(numbers[row, token])
         # Another text begins where the numbers start again at 0, as in a packed batch of transformers.
         remedy = "leave them out" if number else "give one text per row, and pad the shorter ones"
+        if past and not mask[row, past - 1]:  # a prompt that was padded on the right
+            remedy = "pad prompts on the left"
         raise InputError(
             f"the position_ids of row {row} have {number} at token {token}; they count 0, 1, 2, ... over the "
             f"real tokens of a row: {remedy}."

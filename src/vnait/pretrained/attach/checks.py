@@ -145,6 +145,10 @@ def _injection(method: Method, site: Site, name: str, model: str) -> Injection:
             raise InputError(
                 f"{name} does not fit {model}: build it for dim={site.dim} and num_heads={site.heads}."
             ) from error
+        except InputError:
+            raise
+        except ValueError as error:
+            raise InputError(f"{name} can't read {count} tokens as it was built: {error}") from error
     if injection.bias is not None and injection.bias.shape[1] not in (1, site.heads):
         raise InputError(
             f"{name} has a bias for {injection.bias.shape[1]} heads, and {model} has {site.heads}."

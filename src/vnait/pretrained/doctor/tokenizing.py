@@ -32,7 +32,7 @@ def in_a_batch(model: Any, tokenizer: Any, texts: list[str], **more: Any) -> flo
     batch = tokenizer(texts, padding=True, return_tensors="pt").to(model.device)
     every = {name: value.expand(len(texts), -1) for name, value in more.items()}
     ids, pad = batch["input_ids"], tokenizer.pad_token_id
-    real = (batch["attention_mask"] if "attention_mask" in batch else ids != pad)[0].bool()
+    real = batch.get("attention_mask", ids != pad)[0].bool()
     batched = model(**batch, **every)[0][:1]
     return difference(alone, batched if batched.shape[1:] == alone.shape[1:] else batched[:, real])
 
