@@ -159,7 +159,11 @@ def test_the_lowest_loss_at_every_length_is_claimed(loss: float, seeds: int, wor
 
     records = [*runs("ours", loss, 0.01), *runs("rope", 2.0, 0.02), *runs("none", 3.0, 0.0)]
     verdict = language.verdict(records, "ours", masked=False)
-    assert verdict.word == word and "next-made at 2048: " in verdict.summary and "to rope" in verdict.summary
+    assert (
+        verdict.word == word
+        and "next-made at 2,048 tokens: " in verdict.summary
+        and "to rope" in verdict.summary
+    )
     assert language.verdict(records, "ours", masked=True).summary == "ours was compared with nothing"
 
 

@@ -70,7 +70,7 @@ def draw(records: list[Record]) -> Figure:
     for name in values_of(records, "name"):
         by_length = [of_length(records, name, length) for length in LENGTHS]
         curves = {method: np.array([[*by[method].values()] for by in by_length]).T for method in by_length[0]}
-        low = min(curve.mean(0).min() for curve in curves.values())
+        low = min(curve.min() for curve in curves.values())
         height = 2.5 * (max(curve.mean(0)[0] for curve in curves.values()) - low)
         panels.append(
             Lines(
@@ -78,7 +78,7 @@ def draw(records: list[Record]) -> Figure:
                 curves,
                 "tokens read",
                 "loss per token, nats",
-                title=name,
+                title=name.removeprefix("next-"),
                 legend="below",
                 xscale="log",
                 ylim=(low - height / 20, low + height),

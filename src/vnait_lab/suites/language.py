@@ -319,7 +319,8 @@ def verdict(records: Sequence[Record], method: str, *, masked: bool) -> Verdict:
             best = min((name for name in rivals if name in means), key=lambda name: means[name])
             lead = points(losses[best], losses[method]).times(0.01)
             leads.append(lead)
-            words.append(f"{text} at {length}: {lead.written('{:+.3f}')} to {best}")
+            if length in (TRAINED, LENGTHS[-1]):
+                words.append(f"{text} at {length:,} tokens: {lead.written('{:+.3f}')} to {best}")
     summary = "; ".join(words)
     if min(len(by) for by in losses.values()) < SEEDS:
         return Verdict("undecided", f"{summary}; fewer than {SEEDS} seeds")
