@@ -74,7 +74,10 @@ def verdicts(known: Sequence[Study], records: dict[str, list[Record]], stopped: 
         columns=[Column(title) for title in heads.values()],
         rows=[[row[name] for name in heads] for row in rows],
     )
-    sentences = [f"{plural(len(rows), 'claim')}: {counted}. Each rule was written before the study ran."]
+    sentences = [
+        f"{plural(len(rows), 'claim')}: {counted}. A rule that changed after a first run names "
+        "that in its study."
+    ]
     if stopped:
         sentences.append(f"Stopped before all seeds ran, so these verdicts may change: {', '.join(stopped)}.")
     return Section(heading="Verdicts", sentences=sentences, table=table)

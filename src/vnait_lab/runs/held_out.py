@@ -1,4 +1,4 @@
-"""Tasks on which nothing about `vnait` was chosen: written before they were run, and reported as is.
+"""Tasks that were written before `vnait` was run on them, reported as is.
 
     python -m vnait_lab.runs.held_out [--methods vnait,rope] [--seeds 3]
 

@@ -197,7 +197,9 @@ def judge_alibi(findings: Findings) -> Verdict:
 
 @STUDY.claim("T5's buckets read on as within the window", source="004, extrapolation; 003, T5")
 def judge_t5(findings: Findings) -> Verdict:
-    """Confirmed as for ALiBi; conditional if only with all buckets trained."""
+    """Confirmed if both ratios are at most as for ALiBi, by their means alone; conditional if only with all
+    buckets trained.
+    """
     wide, narrow = findings.mean("t5-128", BEYOND), findings.mean("t5-64", BEYOND)
     summary = f"{times(findings, 't5-128')} with the last bucket at 128, {times(findings, 't5-64')} with all "
     summary += f"trained (the last at {TRAINED})"

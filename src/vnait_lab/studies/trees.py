@@ -425,7 +425,9 @@ def judge_visible(findings: Findings) -> Verdict:
     more += f"the hidden word's depth and number of words below it {100 * findings.mean('rules', 'arcs'):.1f}"
     more += f" %, the most frequent tag {100 * findings.mean('rules', 'majority'):.1f} %"
     verdict = lead(findings, "offset + path, visible", order, f"{control.summary}{more}")
-    return verdict if control.word == "confirmed" else replace(verdict, word=control.word)
+    if control.word == "confirmed" or verdict.word == "refuted":
+        return verdict
+    return replace(verdict, word=control.word)
 
 
 @STUDY.claim("In Chinese, too, both together are better than the order alone")
