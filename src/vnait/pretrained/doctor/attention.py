@@ -33,7 +33,8 @@ def rotated_otherwise(
         model(input_ids=ids)
     heads = [part[0].float() for layer in layers for part in calls.call_args_list[layer].args[:2]]
     states = torch.cat([torch.complex(*(x[..., pair] for pair in pairs)) / x.abs().max() for x in heads])
-    output = model.get_submodule(path)(heads[0][None], torch.arange(ids.shape[1])[None], **others)
+    places = torch.arange(ids.shape[1], device=ids.device)[None]
+    output = model.get_submodule(path)(heads[0][None], places, **others)
     turns = (torch.complex(*output) if isinstance(output, tuple) else output).repeat(1, 1, 2)[..., turn]
     return float((states * turns[:, :1] - states[:, :1] * turns).abs().max())
 

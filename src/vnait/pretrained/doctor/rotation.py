@@ -82,7 +82,7 @@ def not_of_the_base(model: Any, path: str, name: str, base: float) -> float:
 def not_turned(model: Any, path: str, name: str, places: torch.Tensor, **others: Any) -> float:
     """How far a rotation is from the cosines and sines of places times its frequencies, times its scale."""
     rotary = model.get_submodule(path)
-    output = rotary(torch.ones(1), places, **others)
+    output = rotary(torch.ones(1, device=places.device), places, **others)
     output = torch.complex(*output).cpu() if isinstance(output, tuple) else output.cpu()
     angles = places[..., None].cpu().float() * getattr(rotary, name).cpu().float()
     turns = torch.exp(1j * angles)
