@@ -66,7 +66,7 @@ def of_length(records: list[Record], name: str, length: int) -> dict[str, dict[i
 
 def draw(records: list[Record]) -> Figure:
     """A panel per text, a line per decoder. Losses far above the others' are cut off."""
-    panels = []
+    panels: list[Lines] = []
     for name in values_of(records, "name"):
         by_length = [of_length(records, name, length) for length in LENGTHS]
         curves = {method: np.array([[*by[method].values()] for by in by_length]).T for method in by_length[0]}
@@ -79,7 +79,7 @@ def draw(records: list[Record]) -> Figure:
                 "tokens read",
                 "loss per token, nats",
                 title=name.removeprefix("next-"),
-                legend="below",
+                legend="" if panels else "below",
                 xscale="log",
                 ylim=(low - height / 20, low + height),
                 xticks=LENGTHS,
