@@ -85,8 +85,9 @@ def check_file(path: Path) -> None:
 def _file(path: Path, form: Format) -> Columns:
     check_file(path)
     extension, packing = Path(unpacked_name(path)).suffix, path.suffix.lower()
-    if packing == ".zip" and ((inner := inner_ending(path)) in _PACKABLE or not extension):
-        extension = inner
+    if packing == ".zip" and extension in ("", *_PACKABLE):
+        inner = inner_ending(path)
+        extension = inner if inner in _PACKABLE or not extension else extension
     readers = _PACKABLE if packing in PACKED else _READERS
     if extension in readers:
         columns = readers[extension](path, form)
