@@ -242,16 +242,7 @@ def test_labels_of_a_test_file_are_merged_into_those_of_training(tmp_path, monke
 
 
 def test_a_simple_model_scored_on_other_validation_rows_runs_again():
-    plan = Plan(
-        table=texts_of(),
-        test=None,
-        methods=("none",),
-        shots=("all",),
-        seeds=(0,),
-        run=RUN,
-        vectors=None,
-        tokenization="words",
-    )
+    plan = plan_of()
     other = replace(plan, run=replace(RUN, validation=0.4))
     training = Training(method="tfidf", shots="all", seed=0)
     assert plan.key(training) != other.key(training)

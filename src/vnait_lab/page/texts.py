@@ -23,7 +23,6 @@ from vnait_lab.runs import (
     insertions,
     longer_articles,
     package_sizes,
-    package_tags,
     packages,
     replies,
     retokenization,
@@ -170,7 +169,7 @@ def of_package_tags(records: list[Record]) -> Section:
     verdicts = {
         f"{statement} from {rows} descriptions of programs": packages.verdict(records, rows, others)
         for statement, others in (
-            ("`vnait` learns labels better than bags of words until 2026-11-29", package_tags.BAGS),
+            ("`vnait` learns labels better than bags of words until 2026-11-29", BASELINES),
             ("Positions help `vnait` to learn labels", packages.POSITIONS),
         )
         for rows in packages.LEARNED
@@ -178,7 +177,7 @@ def of_package_tags(records: list[Record]) -> Section:
     claims = judge(verdicts, command, source="this project, several labels per text")
     scores = grid(
         "method",
-        (*package_tags.BAGS, *packages.METHODS_RUN),
+        (*BASELINES, *packages.METHODS_RUN),
         {f"{rows} descriptions": rows for rows in packages.LEARNED},
         lambda method, rows: scored(records, "micro_f1", method=method, shots=rows),
     )

@@ -20,7 +20,6 @@ from vnait.data.tasks import MULTILABEL
 from vnait.shared.errors import InputError
 from vnait_lab.runs.packages import programs, run, source_of, tags_of
 
-BAGS = ("tfidf-logreg", "average-logreg")
 FACETS = ("use::", "works-with::")
 ROWS = 100  # at least, for a label
 

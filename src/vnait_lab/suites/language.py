@@ -1,7 +1,7 @@
 """The language suite: models of the next token and of masked tokens, trained on 64 tokens and read at up to
 32 times as many.
 
-Every method has the better of two learning rates, by the loss of its first seed on validation text, so that
+Every method has the better of two learning rates, by the loss of seed 0 on validation text, so that
 none is behind for a rate that suits another.
 """
 

@@ -5,6 +5,7 @@ whose folder has it.
 import hashlib
 import json
 import logging
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, cast
 
@@ -152,11 +153,11 @@ def _base_of(owners: dict[str, PreTrainedModel]) -> dict[str, str]:
     return {
         "name": parts[0].config._name_or_path,
         "class": " and ".join(type(part).__name__ for part in parts),
-        "sha256": _checksum(parts),
+        "sha256": checksum(parts),
     }
 
 
-def _checksum(owners: list[PreTrainedModel]) -> str:
+def checksum(owners: Sequence[nn.Module]) -> str:
     """SHA-256 of the models' own weights, by name, type, shape and bytes, without what is attached."""
     digest = hashlib.sha256()
     for owner in owners:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import hashlib
 import json
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -18,6 +17,7 @@ from transformers import PreTrainedModel
 
 from vnait.positions.methods import CAUSAL
 from vnait.pretrained.attach.attaching import attach, detach
+from vnait.pretrained.attach.saving import checksum
 from vnait.pretrained.changing import OWN_TYPE
 from vnait.pretrained.extend.lengthening import SETTINGS, lengthen, shorten, site_of, source_of
 from vnait.pretrained.extend.parts import Special, split
@@ -77,10 +77,7 @@ class Embedder:
         """Of the files that it was loaded from; of an object, of its weights."""
         if self.name is not None:
             return fingerprint(self.name)
-        digest = hashlib.sha256()
-        for name, weight in self.model.state_dict().items():
-            digest.update(name.encode() + weight.cpu().reshape(-1).view(torch.uint8).numpy().tobytes())
-        return digest.hexdigest()[:16]
+        return checksum([self.model])
 
     @functools.cached_property
     def special(self) -> Special:
