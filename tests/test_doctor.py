@@ -411,6 +411,14 @@ def test_attention_to_single_tokens_is_no_fault():
     assert not vnait.doctor(model, rules=["POS04"]).findings
 
 
+@pytest.mark.parametrize("code", ["LEN02", "LEN03"])
+def test_a_dynamic_rotation_is_left_as_it_was(code):
+    model = model_of("llama, dynamic")
+    before = {name: value.clone() for name, value in model.named_buffers()}
+    vnait.doctor(model, rules=[code])
+    assert all(torch.equal(value, before[name]) for name, value in model.named_buffers())
+
+
 def test_advice_on_left_padding_names_no_argument_that_a_model_does_not_take():
     (finding,) = vnait.doctor(model_of("bart"), rules=["PAD01"]).findings
     assert finding.advice == "pad on the right: it takes no position_ids"

@@ -98,6 +98,7 @@ def _outcomes(
             outcomes[tried.code] = tried.examine(subject)
         except Exception as reason:  # a rule may raise anything, and the others go on
             outcomes[tried.code] = reason
+        subject.reset()
     return outcomes
 
 

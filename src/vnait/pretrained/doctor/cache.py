@@ -123,9 +123,8 @@ def _over_the_original(subject: Subject) -> Evidence | None:
     places = subject.spread(subject.original_length)
     places[:, -1] += 8
     arguments = {"ids": subject.text(places.shape[1]), "places": places}
-    with subject.resetting():
-        trial = subject.trial(steps_over, f"a last position past {subject.original_length}", **arguments)
-        return subject.first_over([trial], "outputs move", severity=Severity.TRAP, advice=MOVING_ADVICE)
+    trial = subject.trial(steps_over, f"a last position past {subject.original_length}", **arguments)
+    return subject.first_over([trial], "outputs move", severity=Severity.TRAP, advice=MOVING_ADVICE)
 
 
 @rule("CACHE02", "left padding with a cache", Severity.BUG)

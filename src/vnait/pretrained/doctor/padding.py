@@ -178,9 +178,8 @@ def _past_the_original(subject: Subject) -> Evidence | None:
     half, twice = (subject.spread(at) for at in (subject.original_length // 2, 2 * subject.original_length))
     arguments = {"ids": subject.text(half.shape[1]), "places": half, "far": twice}
     smallest = f"{half.shape[1]} tokens beside positions past {subject.original_length}"
-    with subject.resetting():
-        trial = subject.trial(beside_far, smallest, **arguments)
-        return subject.first_over([trial], MOVE, severity=Severity.TRAP, advice=MOVING_ADVICE)
+    trial = subject.trial(beside_far, smallest, **arguments)
+    return subject.first_over([trial], MOVE, severity=Severity.TRAP, advice=MOVING_ADVICE)
 
 
 @rule("PAD04", "batched as alone", Severity.BUG)

@@ -139,7 +139,7 @@ def _after_far_places(subject: Subject) -> Evidence | None:
         return None  # which end where the length does
     places, far = subject.spread(length), subject.spread(4 * length)
     arguments = {"ids": subject.text(places.shape[1]), "places": places, "far": far}
-    with subject.resetting(), suppress(NotTried):  # a table that was not found may end
+    with suppress(NotTried):  # a table that was not found may end
         trial = subject.trial(after_far, f"positions to {length - 1}, then to {4 * length - 1}", **arguments)
         if original is None:
             return subject.first_over([trial], "outputs move")

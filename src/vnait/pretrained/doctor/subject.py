@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -175,12 +175,9 @@ class Subject:
         """Six places of a text of this length, the first and the last among them."""
         return torch.linspace(0, length - 1, 6, device=self.model.device).long()[None]
 
-    @contextmanager
-    def resetting(self) -> Iterator[None]:
-        """Afterwards a short text sets the frequencies back that follow the longest one."""
-        try:
-            yield
-        finally:
+    def reset(self) -> None:
+        """Read a short text: it sets back the frequencies of a rotation that follow the longest one."""
+        with suppress(NotTried):  # what reads no text has none
             self.call(self.body, input_ids=self.text(2))
 
     @cached_property
