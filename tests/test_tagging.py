@@ -195,6 +195,14 @@ def test_the_loss_of_the_model_is_cross_entropy_over_words(word_file):
     assert output.loss.item() == pytest.approx(expected.item(), rel=1e-5)
 
 
+@pytest.mark.parametrize("command", ["train", "compare"])
+def test_a_share_of_the_linear_part_that_taggers_lack_is_refused(command, file, tmp_path, capsys):
+    with pytest.raises(SystemExit):
+        main([command, file, "--task", "tagging", "--bag", "0.3", "--quiet", "--out", str(tmp_path / "out")])
+    assert "bag is 0.3: a tagger has no linear part beside it; leave it out." in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
+
+
 def test_neighbours_decide_the_tag(fitted):
     metrics = fitted.record.metrics
     assert metrics["token_accuracy"] > 0.95 and metrics["validation_token_accuracy"] > 0.9

@@ -90,6 +90,7 @@ class Plan:
         if self.chooses and not self.run.validation:
             yield "validation is 0: the best method is chosen on validation rows, so hold some out"
         try:
+            self.run.check_task(self.table.task)
             check_class_weight(self.run.class_weight, self.table)
         except InputError as error:
             yield str(error).rstrip(".")

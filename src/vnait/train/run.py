@@ -200,6 +200,11 @@ class Run:
                 f"{prefix}boundary out."
             )
 
+    def check_task(self, task: str) -> None:
+        """An InputError if a model of this task has nothing that a setting is for."""
+        if self.bag and task == TAGGING:
+            raise InputError(f"bag is {self.bag}: a tagger has no linear part beside it; leave it out.")
+
     @property
     def rate(self) -> float:
         """The peak learning rate: the default depends on the base."""
