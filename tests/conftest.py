@@ -6,8 +6,9 @@ from __future__ import annotations
 
 import os
 
-# Before torch and numpy load: pytest-xdist starts a worker per core, and their processes inherit this.
-os.environ |= {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+# Before torch and numpy load: pytest-xdist starts a worker per core, and their processes inherit this. Tests
+# that ask for more threads share these cores: there a thread that spins while it waits stops the others.
+os.environ |= {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "OMP_WAIT_POLICY": "PASSIVE"}
 
 import ast
 import gc

@@ -17,6 +17,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -160,21 +161,26 @@ def test_tables_fit_the_terminal(home, vnait, monkeypatch, columns, command):
     assert max(map(cell_len, out.splitlines())) <= columns
 
 
-@pytest.mark.slow
-def test_no_colour_where_none_is_wanted(home):
+@pytest.mark.parametrize(("environment", "coloured"), [({"NO_COLOR": "1"}, False), ({}, True)])
+def test_no_colour_where_none_is_wanted(environment, coloured, home):
     """In a real terminal: nothing sets a colour of letters or ground; a bar may still move the cursor."""
     ours, theirs = pty.openpty()
-    environment = {**os.environ, "NO_COLOR": "1", "TERM": "xterm-256color", "COLUMNS": "80"}
-    command = [sys.executable, "-m", "vnait", "train", "data.csv", *SMALL, "--out", "new"]
-    process = subprocess.Popen(command, stdout=theirs, stderr=theirs, env=environment)
-    os.close(theirs)
+    process = forkserver("vnait.train.fitting", "vnait.cli").Process(
+        target=run_command,
+        args=(str(home), ["train", "data.csv", *SMALL, "--out", "new"], *[os.ttyname(theirs)] * 2),
+        kwargs={**environment, "TERM": "xterm-256color", "COLUMNS": "80"},
+    )
+    process.start()
+    reader = threading.Thread(target=lambda: (process.join(), os.close(theirs)))
+    reader.start()
     said = b""
     with contextlib.suppress(OSError):  # Linux says so where the other side is closed
         while part := os.read(ours, 4096):
             said += part
+    reader.join()
     os.close(ours)
-    assert process.wait() == 0 and b"model: new" in said
-    assert not re.search(rb"\x1b\[[0-9;]*\b(3[0-8]|4[0-8]|9[0-7])m", said)
+    assert process.exitcode == 0 and b"model: new" in said
+    assert bool(re.search(rb"\x1b\[[0-9;]*\b(3[0-8]|4[0-8]|9[0-7])m", said)) == coloured
 
 
 # What every command gives
@@ -306,10 +312,10 @@ def test_a_penalty_that_would_do_nothing_is_refused(home, vnait, monkeypatch):
 
 
 def test_compare(home, said, document):
-    options = f"--methods none,vnait --seeds 3 --shots 6,all --jobs 1 {LITTLE} --out c".split()
+    options = f"--methods none,vnait --seeds 2 --shots 6,all --jobs 1 {LITTLE} --out c".split()
     out = said("compare", "data.csv", *options)
     for part in (
-        "data.csv: 48 rows, 2 classes, 3 seeds",
+        "data.csv: 48 rows, 2 classes, 2 seeds",
         "accuracy of always answering the most frequent class: 50.0 %",
         "6 labels per class",
         "all labels",
@@ -1090,17 +1096,20 @@ def test_a_disk_that_is_really_full(home, tiny_disk, vnait):
 # Ctrl-C
 
 
-def run_command(folder: str, arguments: list[str]) -> None:
-    """`vnait` in a process of its own, what it says in files."""
+def run_command(
+    folder: str, arguments: list[str], out: str = "out", err: str = "err", **environment: str
+) -> None:
+    """`vnait` in a process of its own, what it says in files or on a terminal."""
     torch.set_num_threads(1)
+    os.environ |= environment
     # where the tests run in the background, it is ignored
     signal.signal(signal.SIGINT, signal.default_int_handler)
     os.chdir(folder)
     with (
-        open("out", "w") as out,
-        open("err", "w") as err,
-        contextlib.redirect_stdout(out),
-        contextlib.redirect_stderr(err),
+        open(out, "w") as output,
+        open(err, "w") as errors,
+        contextlib.redirect_stdout(output),
+        contextlib.redirect_stderr(errors),
     ):
         cli.main(arguments)
 
@@ -1306,7 +1315,8 @@ def test_the_options_of_a_file_are_those_of_all_commands_that_read_one(home, sai
         said("predict", "new", "films.xlsx", *options[:-2], "--out", "answers.csv")
         == "50 rows: answers.csv\n"
     )
-    compared = document("compare", "films.xlsx", *options, *train[:1], *SMALL, "--jobs", "1", "--out", "run")
+    little = f"--methods none --seeds 1 --jobs 1 --out run {LITTLE}".split()
+    compared = document("compare", "films.xlsx", *options, *train[:1], *little)
     advised = compared["next"]
     assert "--sheet films --no-header --merge-labels" in advised and "--text 2+3 --label 1" in advised
 
