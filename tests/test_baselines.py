@@ -17,7 +17,7 @@ from vnait.data import Table, encode, split
 from vnait.data import vocabulary as vocabulary
 from vnait.shared.errors import InputError
 from vnait.train import baselines, predict
-from vnait.train.baselines import BASELINES, FROZEN, OF, STANDARDIZED, UNIT_ROWS, fit_baseline
+from vnait.train.baselines import BASELINES, BY_TASK, FROZEN, STANDARDIZED, UNIT_ROWS, fit_baseline
 from vnait.train.features import Terms
 from vnait.train.predict import load
 from vnait.train.replacing import check_replaceable
@@ -237,7 +237,7 @@ def words_file(tmp_path_factory):
 
 
 def test_the_names_that_the_command_line_knows_are_those_that_are_fitted():
-    assert {task: tuple(models) for task, models in OF.items()} == SIMPLE_OF
+    assert {task: tuple(models) for task, models in BY_TASK.items()} == SIMPLE_OF
 
 
 @pytest.mark.parametrize(

@@ -53,7 +53,15 @@ ODD = BANNED | {
     r"a head": "per head",
 }
 
-NAMES = {"found", "one", "own", "other", "given", "kept"}  # of variables and arguments, which name nothing
+NAMES = {
+    "found",
+    "one",
+    "own",
+    "other",
+    "given",
+    "kept",
+    "some",
+}  # of variables and arguments, which name nothing
 MAX_LINES, MAX_BRANCHES = 60, 15  # of a function, without its docstring
 BRANCHES = (ast.If, ast.IfExp, ast.For, ast.While, ast.ExceptHandler, ast.match_case)
 

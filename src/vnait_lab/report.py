@@ -33,12 +33,12 @@ def report(folder: Path, records: Sequence[Record]) -> tuple[str, Iterator[Secti
 def sections(known: Sequence[Study], records: Sequence[Record], figures: Path) -> Iterator[Section]:
     """The verdict of every claim, then the figure and means of each study, last how they were made."""
     picked = {study.name: chosen(study, records) for study in known}
-    runs = {name: some for name, (_, some) in picked.items()}
+    runs = {name: chosen_runs for name, (_, chosen_runs) in picked.items()}
     yield verdicts(known, runs, [name for name in picked if _stopped(*picked[name])])
     for study in known:
         yield summary(study, runs[study.name], figures / f"{study.name}.png")
     quick = all(picked[study.name][0] != study.full for study in known)
-    used = [record for some in runs.values() for record in some]
+    used = [record for records in runs.values() for record in records]
     yield provenance(used, f"vnait study {' '.join(picked)}{' --quick' * quick}")
 
 
@@ -64,7 +64,7 @@ def _stopped(budget: Budget, records: Sequence[Record]) -> bool:
 
 def verdicts(known: Sequence[Study], records: dict[str, list[Record]], stopped: Sequence[str]) -> Section:
     """One row per claim."""
-    rows = rows_of(known, {name: Findings.of(some) for name, some in records.items()})
+    rows = rows_of(known, {name: Findings.of(runs) for name, runs in records.items()})
     words = Counter(row["verdict"] for row in rows)
     counted = ", ".join(f"{words[word]} {word}" for word in WORDS if words[word])
     heads = {name: name for name in ("verdict", "claim", "found", "condition", "study", "source")}

@@ -202,13 +202,13 @@ def _site(path: str, owner: PreTrainedModel) -> Site:
     else:
         by_path = {part.path: part for part in parts}
         names = (family.tables, family.rotaries, family.relatives)
-        if missing := [name for some in names for name in some if name not in by_path]:
+        if missing := [name for paths in names for name in paths if name not in by_path]:
             raise InputError(
                 f"{type(owner).__name__} has no {missing[0]}, which "
                 f"vnait.pretrained.FAMILIES[{owner.config.model_type!r}] names; "
                 "give paths inside the part that takes input_ids."
             )
-        tables, rotaries, relatives = ([by_path[name] for name in some] for some in names)
+        tables, rotaries, relatives = ([by_path[name] for name in paths] for paths in names)
     replaceable = {part.module.relative_attention_bias for part in relatives}
     return Site(
         owner=owner,

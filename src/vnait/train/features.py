@@ -234,12 +234,12 @@ class Pooled:
     def __call__(self, texts: Sequence[str]) -> NDArray[np.float32]:
         new = sorted({text for text in texts if text not in self.known}, key=len)
         for start in range(0, len(new), 64):
-            some = new[start : start + 64]
-            ids = self.base.encode(some, max_length=self.LONGEST)
+            group = new[start : start + 64]
+            ids = self.base.encode(group, max_length=self.LONGEST)
             batch = collate(ids, pad_id=self.base.tokenizer.pad_token_id, separator=self.separator)
             states, mask = self.model(**batch).last_hidden_state, batch["attention_mask"][..., None]
             mean = torch.nn.functional.normalize((states * mask).sum(1) / mask.sum(1))
-            self.known.update(zip(some, mean.numpy(), strict=True))
+            self.known.update(zip(group, mean.numpy(), strict=True))
         return np.stack([self.known[text] for text in texts])
 
     def save(self, folder: Path) -> None:

@@ -37,7 +37,7 @@ from vnait.train.one_hot import OneHotRegression, matrix_of
 from vnait.train.run import Run
 
 MOST_ROWS = 10_000  # random rows on which the skill and the size of the logits are measured
-CHOOSING = 1_000  # random rows on which one of the two parts is chosen
+MOST_CHOOSING = 1_000  # random rows on which one of the two parts is chosen
 CHANCE = 0.05  # of an error: the bag of words stays unless one-hot words are better by a test at this level
 # Part of the keys of runs that choose: a change runs them again.
 CHOICE = "one-hot words where they are better on held-out rows, sign test at 5 %"
@@ -84,8 +84,8 @@ def mix(
         better = OneHot.better_than(BagRegression(table), bags, ids, truth, rows, model.config.unk_token_id)
         if better is not None:
             return better.into(model, ids, truth, rows)
-    some = _some(len(ids), MOST_ROWS)
-    sample = (bags[some], truth[some], table, None if rows is None else rows[some])
+    drawn = _drawn(len(ids), MOST_ROWS)
+    sample = (bags[drawn], truth[drawn], table, None if rows is None else rows[drawn])
     known, regression = 0.0, (BagOfEach if sets else BagRegression)(table)
     if numbers:  # with a given share, too: the folds choose alpha
         known, alpha = skill_at_numbers(*sample)
@@ -100,8 +100,8 @@ def mix(
     with one_thread():
         regression.fit(bags, truth, rows)
     # Numbers have a unit: both parts are averaged as they are.
-    size = 0.0 if numbers else rms(torch.from_numpy(regression.decision_function(bags[some])))
-    ratio = 1.0 if numbers else _ratio(model, [ids[row] for row in some], size)
+    size = 0.0 if numbers else rms(torch.from_numpy(regression.decision_function(bags[drawn])))
+    ratio = 1.0 if numbers else _ratio(model, [ids[row] for row in drawn], size)
     assert isinstance(model.bag, BagOfWords)
     model.bag.weights.copy_(torch.from_numpy(weights))
     _write(model, regression, share, ratio)
@@ -131,16 +131,16 @@ class OneHot:
         """None if a class has a single row, or unless they are right on held-out rows on which the bag of
         words is wrong clearly more often than the reverse.
         """
-        some = _some(len(ids), CHOOSING)
-        truth = np.unique(labels[some], return_inverse=True)[1]
+        drawn = _drawn(len(ids), MOST_CHOOSING)
+        truth = np.unique(labels[drawn], return_inverse=True)[1]
         if np.bincount(truth).min() < 2:
             return None
-        rows = None if weights is None else weights[some]
+        rows = None if weights is None else weights[drawn]
         answers = held_out_logits(
-            OneHotRegression(), matrix_of([ids[row] for row in some], unknown)[0], truth, rows
+            OneHotRegression(), matrix_of([ids[row] for row in drawn], unknown)[0], truth, rows
         )
         right, beaten = (
-            logits.argmax(1) == truth for logits in (answers, held_out_logits(bag, bags[some], truth, rows))
+            logits.argmax(1) == truth for logits in (answers, held_out_logits(bag, bags[drawn], truth, rows))
         )
         alone, both = int((right & ~beaten).sum()), int((right != beaten).sum())
         if not both or binomtest(alone, both, alternative="greater").pvalue > CHANCE:
@@ -159,7 +159,7 @@ class OneHot:
         matrix, terms = matrix_of(ids, model.config.unk_token_id)
         with one_thread():
             regression = OneHotRegression().fit(matrix, labels.tolist(), weights)
-        ratio = _ratio(model, [ids[row] for row in _some(len(ids), MOST_ROWS)], self.size)
+        ratio = _ratio(model, [ids[row] for row in _drawn(len(ids), MOST_ROWS)], self.size)
         part = OneHotWords(len(terms), model.config.num_labels, model.config.unk_token_id)
         part.terms.copy_(torch.from_numpy(terms))
         model.take(part)
@@ -167,7 +167,7 @@ class OneHot:
         return share
 
 
-def _some(count: int, most: int) -> NDArray[np.int64]:
+def _drawn(count: int, most: int) -> NDArray[np.int64]:
     """All rows, or `most` random ones of more."""
     rows = np.arange(count)
     return rows if count <= most else np.sort(generator(seed=0).permutation(count)[:most])

@@ -155,9 +155,9 @@ def predictions(
     rest = iter(texts)
     readers: dict[str, Callable[..., Any]] = {TAGGING: fitted.of_words, REGRESSION: fitted.numbers}
     read = readers.get(fitted.task, fitted.probabilities)
-    while some := list(islice(rest, TOGETHER)):
-        answers = read(some, tally) if isinstance(fitted, Fitted) else read(some)
-        yield from zip(some, answers, strict=True)
+    while group := list(islice(rest, TOGETHER)):
+        answers = read(group, tally) if isinstance(fitted, Fitted) else read(group)
+        yield from zip(group, answers, strict=True)
     tally.report()
 
 

@@ -17,7 +17,7 @@ from vnait_lab.page.parts import Section, difference, judge, mean, percent, pros
 from vnait_lab.page.suites import far
 from vnait_lab.records import BASELINES, among, by_method, by_seed, read, values_of, where
 from vnait_lab.runs import ahead
-from vnait_lab.runs.ablation import OF, TASKS
+from vnait_lab.runs.ablation import TASKS, VARIANTS_OF
 from vnait_lab.runs.factorial import AS_METHODS, SCHEMES, SETS, SUITES, VNAIT
 from vnait_lab.studies.figures import STYLE, dots
 from vnait_lab.suites import algorithmic, elastic, length
@@ -157,7 +157,7 @@ def ablated(records: Sequence[Record], tasks: Sequence[str]) -> str:
     ran.
     """
     lines: list[list[object]] = []
-    for whole, variants in OF.items():
+    for whole, variants in VARIANTS_OF.items():
         base = by_seed(records, far, method=whole)
         for variant in dict.fromkeys([whole, *variants]):
             if scores := by_seed(records, far, method=variant):
@@ -172,8 +172,8 @@ def ablated(records: Sequence[Record], tasks: Sequence[str]) -> str:
 def of_ablation_on_few_labels(records: list[Record]) -> Section:
     sets = values_of(records, "name")
     ran = values_of(records, "method")
-    first, *_ = OF  # the method that the controls are paired with
-    whole_of = {variant: whole for whole, variants in OF.items() for variant in (whole, *variants)}
+    first, *_ = VARIANTS_OF  # the method that the controls are paired with
+    whole_of = {variant: whole for whole, variants in VARIANTS_OF.items() for variant in (whole, *variants)}
     lines: list[list[object]] = []
     for variant in (*BASELINES, "none", *whole_of):
         if variant in ran:

@@ -152,14 +152,14 @@ COUNTING: dict[str, Callable[[Size], Method]] = {  # of `vnait`
     "vnait without relation": lambda size: counting(size, None),
     "vnait with a relation without s": lambda size: counting(size, Unplaced),
 }
-OF = {"vnait-warp": VARIANTS, "vnait": COUNTING}  # the variants of each method
+VARIANTS_OF = {"vnait-warp": VARIANTS, "vnait": COUNTING}  # the variants of each method
 
 
 def main() -> None:
     command = parser(__doc__, seeds=3, tasks=TASKS, shots=(16,), arms=[*VARIANTS, "vnait", *COUNTING])
     command.add_argument("--sets", type=names, help="of few labels, in place of tasks [none]")
     options = command.parse_args()
-    for default, variants in OF.items():
+    for default, variants in VARIANTS_OF.items():
         formula = METHODS[default].formula  # in every variant's key, since its change changes every variant
         register(variants, f"{formula}; ablation: ", "vnait_lab.runs.ablation")
     if options.sets:

@@ -172,7 +172,7 @@ def main() -> None:
     for name in options.sets:
         print(name, flush=True)
         seeds = range(options.seeds)
-        plans = (plan_of(name, data, some, [SHOTS], seeds, run) for run, some in by_run.items())
+        plans = (plan_of(name, data, names, [SHOTS], seeds, run) for run, names in by_run.items())
         run_plans(plans, path_of("choices", name), options.jobs)
 
 

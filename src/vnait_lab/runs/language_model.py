@@ -212,7 +212,7 @@ def table_of(name: str, records: Sequence[Record], arms: Sequence[str]) -> Itera
     ]
     yield f"| {name} | {' | '.join(cells)} |"
     differences = [paired(of_arm["frozen"], values) for values in of_arm.values()]
-    cells = [interval(some).times(100).written("{:+.1f}") if some else "" for some in differences]
+    cells = [interval(gains).times(100).written("{:+.1f}") if gains else "" for gains in differences]
     yield f"| frozen minus it | {' | '.join(cells)} |"
 
 
@@ -226,14 +226,14 @@ def moved(records: Sequence[Record]) -> Iterator[str]:
         }
         if moves:
             sizes = {
-                arm: [np.abs(some).mean() for (of, _), some in moves.items() if of == arm]
+                arm: [np.abs(move).mean() for (of, _), move in moves.items() if of == arm]
                 for arm in (TUNED[1], CONTROL)
             }
             yield f"{name}: mean |gap - 1| " + ", ".join(
-                f"{arm} {np.mean(some):.3f}" for arm, some in sizes.items() if some
+                f"{arm} {np.mean(means):.3f}" for arm, means in sizes.items() if means
             )
-        for (first, some), (second, others) in combinations(moves.items(), 2):
-            yield f"    {first} and {second}: correlation {np.corrcoef(some, others)[0, 1]:+.2f}"
+        for (first, left), (second, right) in combinations(moves.items(), 2):
+            yield f"    {first} and {second}: correlation {np.corrcoef(left, right)[0, 1]:+.2f}"
 
 
 def main() -> None:
@@ -259,7 +259,7 @@ def main() -> None:
         started = time.perf_counter()
         answered, chosen = answers(arm, reader(), name, few, test, seed)
         classes = sorted(set(labels_of(few)))
-        truth, answer = ([classes.index(label) for label in some] for some in (labels_of(test), answered))
+        truth, answer = ([classes.index(label) for label in labels] for labels in (labels_of(test), answered))
         rows = {"rows": len(few), "classes": classes, "fingerprint": few.fingerprint, "test_rows": len(test)}
         return Record.now(
             key="",

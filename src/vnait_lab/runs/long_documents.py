@@ -48,13 +48,15 @@ def train_and_test(base: Base, folder: Path, seed: int, shots: int, method: str)
     run = replace(SETTING, method=method, seed=seed, base=base.source)
     fitted = fit(run, surrounded(few, folder / "wikitext2" / "train.txt", SHORT, seed), base)
     reader = fitted if method == BASE_POSITIONS else replace(fitted, max_length=READ)
-    some = test.select(range(TESTED))
-    long = surrounded(some, folder / "wikitext2" / "test.txt", LONG, seed)
+    articles = test.select(range(TESTED))
+    long = surrounded(articles, folder / "wikitext2" / "test.txt", LONG, seed)
     whole = test.select(
         [i for i, ids in enumerate(base.encode(test.texts, max_length=READ)) if len(ids) > 512][:TESTED]
     )
     metrics = {
-        "accuracy_alone": accuracy(fitted, replace(some, texts=[first_words(text) for text in some.texts])),
+        "accuracy_alone": accuracy(
+            fitted, replace(articles, texts=[first_words(text) for text in articles.texts])
+        ),
         "accuracy_long": accuracy(reader, long),
         "accuracy_articles": accuracy(reader, whole),
         "accuracy_windows": accuracy(fitted, long, in_windows(fitted, base, long)),
@@ -70,8 +72,8 @@ def surrounded(articles: texts.Table, filler: Path, words: int, seed: int) -> te
     documents = []
     for text in articles.texts:
         start, place = random.randrange(len(around) - words), random.randrange(words + 1)
-        some = around[start : start + words]
-        documents.append(" ".join([*some[:place], first_words(text), *some[place:]]))
+        filling = around[start : start + words]
+        documents.append(" ".join([*filling[:place], first_words(text), *filling[place:]]))
     return replace(articles, texts=documents)
 
 

@@ -99,8 +99,10 @@ def variants(
     linear = BagRegression(words.table).fit(bags, labels.tolist())
     wide = linear.decision_function(bags_test)
     folded = np.zeros((len(labels), len(classes)))
-    for some, out in StratifiedKFold(5, shuffle=True, random_state=0).split(folded, labels):
-        folded[out] = BagRegression(words.table).fit(bags[some], labels[some]).decision_function(bags[out])
+    for learned, out in StratifiedKFold(5, shuffle=True, random_state=0).split(folded, labels):
+        folded[out] = (
+            BagRegression(words.table).fit(bags[learned], labels[learned]).decision_function(bags[out])
+        )
 
     share = share_of(skill(bags, labels.tolist(), words.table), strange(ids, labels.tolist()))
     ratio = min(max(rms(deep_learn) / rms(linear.decision_function(bags)), 1.0), 100.0)

@@ -18,7 +18,18 @@ from vnait.positions.coordinates import Gate
 from vnait.shared.processes import one_thread
 from vnait_lab.runs import parser
 from vnait_lab.suites import elastic
-from vnait_lab.suites.fillers import FILLERS, WORDS, M, Task, Texts, below, in_runs, of_rank, some, worded
+from vnait_lab.suites.fillers import (
+    FILLERS,
+    WORDS,
+    M,
+    Task,
+    Texts,
+    below,
+    in_runs,
+    of_rank,
+    which_count,
+    worded,
+)
 from vnait_lab.suites.length import Setting
 from vnait_lab.suites.registry import registry
 
@@ -29,14 +40,14 @@ TASKS, task = registry(Task)
 @task("class", "of what class is the fourth word from the end, of those that count?")
 def fourth_from_end(count: int, length: int, random: Generator, filler: bool) -> Texts:
     """Dense filler at the end."""
-    counted = some(count, length, random, filler, at_start=0.4, fewest=5).flip(-1)
+    counted = which_count(count, length, random, filler, at_start=0.4, fewest=5).flip(-1)
     return worded(counted, counted.sum(-1) - 4, random)
 
 
 @task("class", "of what class is the second word that counts before M?")
 def second_before(count: int, length: int, random: Generator, filler: bool) -> Texts:
     """M counts, and stands where two words that count precede."""
-    counted = some(count, length, random, filler, fewest=6)
+    counted = which_count(count, length, random, filler, fewest=6)
     rank = 2 + below(counted.sum(-1) - 2, random)
     ids, classes, weights = worded(counted, rank - 2, random)
     return torch.where(of_rank(counted, rank), M, ids), classes, weights
@@ -45,7 +56,7 @@ def second_before(count: int, length: int, random: Generator, filler: bool) -> T
 @task("repetition", "of what class is the fourth word, a run of one word counted once?")
 def fourth_run(count: int, length: int, random: Generator, filler: bool) -> Texts:
     """Long runs at the start."""
-    counted = some(count, length, random, filler, at_start=0.4, fewest=5)
+    counted = which_count(count, length, random, filler, at_start=0.4, fewest=5)
     return in_runs(counted, lambda number: torch.full_like(number, 3), random)
 
 

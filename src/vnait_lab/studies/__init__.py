@@ -143,8 +143,8 @@ def _check_needs(chosen: Sequence[Study], recorded: Path) -> None:
         runs |= None in lacks.values()
         for reason in dict.fromkeys(filter(None, lacks.values())):
             variants = [variant for variant in lacks if lacks[variant] == reason]
-            some = "" if len(variants) == len(lacks) else f": {'; '.join(variants)}"
-            sentences.append(f"{checked.name}{some} cannot run: {reason}")
+            lacking = "" if len(variants) == len(lacks) else f": {'; '.join(variants)}"
+            sentences.append(f"{checked.name}{lacking} cannot run: {reason}")
     if not runs:
         raise InputError("; ".join(sentences) + ".")
     for sentence in sentences:

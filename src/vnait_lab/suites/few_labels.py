@@ -218,8 +218,8 @@ def paired(records: Sequence[Record], method: str = "vnait") -> list[dict[str, A
         values: dict[str | None, list[float]] = {None: pooled}
         values |= {name: list(by_seed.values()) for name, by_seed in of_set.items()}
         rows += [
-            {"set": name, "method": method, "against": rival, **_bounds(some)}
-            for name, some in values.items()
+            {"set": name, "method": method, "against": rival, **_bounds(gains)}
+            for name, gains in values.items()
         ]
     return rows
 

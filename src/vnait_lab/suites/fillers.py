@@ -57,28 +57,28 @@ TASKS, task = registry(Task)
 @task("class", "of what class is the middle one (of n, number n // 2 from 0) of the words that count?")
 def middle(count: int, length: int, random: Generator, filler: bool) -> Texts:
     """Words and filler."""
-    counted = some(count, length, random, filler)
+    counted = which_count(count, length, random, filler)
     return worded(counted, counted.sum(-1) // 2, random)
 
 
 @task("class", "of what class is the third word that counts?")
 def third(count: int, length: int, random: Generator, filler: bool) -> Texts:
     """Dense filler at the start."""
-    counted = some(count, length, random, filler, at_start=0.4)
+    counted = which_count(count, length, random, filler, at_start=0.4)
     return worded(counted, torch.full((count,), 2), random)
 
 
 @task("class", "of what class is the third word from the end, of those that count?")
 def third_from_end(count: int, length: int, random: Generator, filler: bool) -> Texts:
     """Dense filler at the end."""
-    counted = some(count, length, random, filler, at_start=0.4).flip(-1)
+    counted = which_count(count, length, random, filler, at_start=0.4).flip(-1)
     return worded(counted, counted.sum(-1) - 3, random)
 
 
 @task("class", "of what class is the third word that counts after M?")
 def three_after(count: int, length: int, random: Generator, filler: bool) -> Texts:
     """M counts, and stands where three words that count follow."""
-    counted = some(count, length, random, filler, fewest=6)
+    counted = which_count(count, length, random, filler, fewest=6)
     rank = below(counted.sum(-1) - 3, random)
     ids, classes, weights = worded(counted, rank + 3, random)
     return torch.where(of_rank(counted, rank), M, ids), classes, weights
@@ -87,7 +87,7 @@ def three_after(count: int, length: int, random: Generator, filler: bool) -> Tex
 @task("class", "is the number of words that count odd?")
 def parity(count: int, length: int, random: Generator, filler: bool) -> Texts:
     """Words and filler; without filler, the length decides."""
-    counted = some(count, length, random, filler)
+    counted = which_count(count, length, random, filler)
     ids, _, weights = worded(counted, torch.zeros(count, dtype=torch.long), random)
     return ids, counted.sum(-1) % 2, weights
 
@@ -113,14 +113,14 @@ def half(count: int, length: int, random: Generator, filler: bool) -> Texts:
 @task("repetition", "of what class is the middle one of the words, a run of one word counted once?")
 def middle_run(count: int, length: int, random: Generator, filler: bool) -> Texts:
     """Runs of words; longer ones on one side."""
-    counted = some(count, length, random, filler)
+    counted = which_count(count, length, random, filler)
     return in_runs(counted, lambda number: number // 2, random)
 
 
 @task("repetition", "of what class is the third word, a run of one word counted once?")
 def third_run(count: int, length: int, random: Generator, filler: bool) -> Texts:
     """Long runs at the start."""
-    counted = some(count, length, random, filler, at_start=0.4)
+    counted = which_count(count, length, random, filler, at_start=0.4)
     return in_runs(counted, lambda number: torch.full_like(number, 2), random)
 
 
@@ -173,7 +173,7 @@ def condensed(ids: Int[Tensor, " T"], weights: Float[Tensor, " T"]) -> Int[Tenso
 # --- Parts of tasks
 
 
-def some(
+def which_count(
     count: int, length: int, random: Generator, filler: bool, *, at_start: float = 0.0, fewest: int = FEWEST
 ) -> Counted:
     """Which tokens count. Left and right of a random cut filler has its own share, up to 0.9; left of it

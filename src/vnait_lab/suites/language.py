@@ -43,7 +43,7 @@ MASKED = 0.15  # the share of the tokens, as in BERT
 UNKNOWN, MASK = 1, 2  # ids; 0 is padding
 SUBWORDS = SYMBOLS = 1_000  # the most in a vocabulary; with more, the head takes most of the time
 AT_ONCE = 8_192  # tokens in a test
-CHOOSING = 0  # the seed that chooses the learning rate of all
+CHOOSING_SEED = 0  # the seed that chooses the learning rate of all
 
 Model = VnaitForCausalLM | VnaitForMaskedLM
 
@@ -173,10 +173,12 @@ def fit(method: str, text: Corpus, seeds: Sequence[int], setting: Setting) -> li
     this size, training them at once saves no time.
     """
     rates = setting.learning_rate, setting.learning_rate * setting.faster
-    tried: list[Any] = [fit_at(method, text, CHOOSING, setting, rate) for rate in rates]
-    best = min(tried, key=lambda model: loss_at(model, text, text.validation, TRAINED, setting, CHOOSING)[0])
+    tried: list[Any] = [fit_at(method, text, CHOOSING_SEED, setting, rate) for rate in rates]
+    best = min(
+        tried, key=lambda model: loss_at(model, text, text.validation, TRAINED, setting, CHOOSING_SEED)[0]
+    )
     return [
-        best if seed == CHOOSING else fit_at(method, text, seed, setting, best.learning_rate)
+        best if seed == CHOOSING_SEED else fit_at(method, text, seed, setting, best.learning_rate)
         for seed in seeds
     ]
 

@@ -225,8 +225,8 @@ def standings(
     for score in scores:
         by_method.setdefault(score.method, []).append(score)
     ranked = (
-        Standing(method=method, tasks=len(some), seeds=min(score.seeds for score in some), means=means(some))
-        for method, some in by_method.items()
+        Standing(method=method, tasks=len(ran), seeds=min(score.seeds for score in ran), means=means(ran))
+        for method, ran in by_method.items()
     )
     return sorted(ranked, key=lambda standing: -standing.means[by])
 

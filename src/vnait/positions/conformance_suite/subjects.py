@@ -98,7 +98,7 @@ class Probe(nn.Module):
     def window(self, length: int) -> Tensor:
         """Tokens of a long text to observe: its ends, and where half precision runs out of integers."""
         ranges = range(264), range(2044, 2054), range(4092, 4102), range(length - 8, length)
-        return torch.tensor(sorted({token for some in ranges for token in some if token < length}))
+        return torch.tensor(sorted({token for part in ranges for token in part if token < length}))
 
 
 class MethodProbe(Probe):

@@ -158,9 +158,9 @@ class Prefix(_TableBias):
         return Injection(distance=PairBias(line=line_of(at[..., :1]), formula=self._of_pairs))
 
     def _of_pairs(self, query: Tensor, key: Tensor) -> Bias:
-        key, some = key.clamp(min=0), query > 0
+        key, positive = key.clamp(min=0), query > 0
         # The minimum first: a late key over a tiny query is infinite, and its gradient NaN.
-        share = torch.where(some, torch.minimum(key, query) / torch.where(some, query, 1), 1)
+        share = torch.where(positive, torch.minimum(key, query) / torch.where(positive, query, 1), 1)
         return _between(self.weight, share.to(precision(self.weight.dtype)) * (len(self.weight) - 1))
 
     def extra_repr(self) -> str:

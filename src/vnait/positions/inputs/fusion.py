@@ -89,8 +89,8 @@ def cosine(x: X, y: X) -> Float[Tensor, "B T"]:
     # Squares overflow float16 past 255 and are inexact in bfloat16. At 0 a norm has the gradient 0.
     x, y = (part if part.dtype == torch.float64 else part.float() for part in (x, y))
     norms = torch.linalg.vector_norm(x, dim=-1) * torch.linalg.vector_norm(y, dim=-1)
-    some = norms > 0
-    return torch.where(some, (x * y).sum(-1) / torch.where(some, norms, 1), 0)
+    nonzero = norms > 0
+    return torch.where(nonzero, (x * y).sum(-1) / torch.where(nonzero, norms, 1), 0)
 
 
 def _needed(added: X | None) -> X:

@@ -81,8 +81,8 @@ def beside(model: Any, texts: list[Tensor], pad: int, left: bool, first: int | N
     longest = max(ids.shape[1] for ids in texts)
     pads = [(longest - ids.shape[1], 0) if left else (0, longest - ids.shape[1]) for ids in texts]
     rows, mask = (
-        torch.cat([torch.nn.functional.pad(x, size, value=fill) for x, size in zip(some, pads, strict=True)])
-        for some, fill in ((texts, pad), ([torch.ones_like(ids) for ids in texts], 0))
+        torch.cat([torch.nn.functional.pad(x, size, value=fill) for x, size in zip(parts, pads, strict=True)])
+        for parts, fill in ((texts, pad), ([torch.ones_like(ids) for ids in texts], 0))
     )
     every = {name: value.expand(len(texts), -1) for name, value in more.items()}
     every |= {} if first is None else {"position_ids": (mask.cumsum(-1) - 1).clamp(min=0) + first}
@@ -316,8 +316,8 @@ def _unequal(subject: Subject, *, left: bool, first: int | None) -> list[Trial]:
     texts = [subject.text(2, row=1), subject.text(5)]
     arguments = {"pad": subject.pad, "left": left, "first": first, **subject.more}
     return [
-        subject.trial(beside, "texts of 2 and 5 tokens in one batch", texts=some, **arguments)
-        for some in (texts, texts[::-1])
+        subject.trial(beside, "texts of 2 and 5 tokens in one batch", texts=batch, **arguments)
+        for batch in (texts, texts[::-1])
     ]
 
 

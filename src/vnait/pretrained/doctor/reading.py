@@ -172,5 +172,5 @@ def _spread(layers: list[Layer]) -> list[Layer]:
         return layers
     ends = {layer.reach: layer for layer in (*layers, *reversed(layers))}
     firsts = {layer.reach: layer for layer in reversed(layers)}
-    some = {*layers[:: -(-len(layers) // MOST)], *ends.values(), *firsts.values(), layers[-1]}
-    return [layer for layer in layers if layer in some]
+    picked = {*layers[:: -(-len(layers) // MOST)], *ends.values(), *firsts.values(), layers[-1]}
+    return [layer for layer in layers if layer in picked]

@@ -164,9 +164,9 @@ def windows_of(inputs: Inputs, row: int, limit: int, special: Special, read: Rea
     mask = torch.arange(index.shape[1], device=index.device) < lengths[:, None]
     outputs = []
     for start in range(0, count, WINDOWS):
-        some = slice(start, start + WINDOWS)
-        values = inputs.part(lambda value: value[row][index[some]])  # noqa: B023  called at once
-        outputs.append(read(**{**values, "attention_mask": mask[some].long()}))
+        group = slice(start, start + WINDOWS)
+        values = inputs.part(lambda value: value[row][index[group]])  # noqa: B023  called at once
+        outputs.append(read(**{**values, "attention_mask": mask[group].long()}))
     values = {name: torch.cat([output[name] for output in outputs]) for name in _tensors(outputs[0])}
 
     def whole(value: Tensor) -> Tensor:

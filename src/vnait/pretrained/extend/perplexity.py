@@ -109,7 +109,7 @@ class Perplexities:
             lines.append(written or f"{folder} was not written, since the model stays as it is.")
         if past := [share for share in by_length(self.results) if (share.length or 0) > self.limit]:
             right = {name: [share for share in past if share.variant == name] for name in DECODER_VARIANTS}
-            counts = {name: sum(share.right for share in some) for name, some in right.items() if some}
+            counts = {name: sum(share.right for share in shares) for name, shares in right.items() if shares}
             best = max(counts, key=counts.__getitem__)
             texts = sum(share.texts for share in right[best])
             lines.append(

@@ -265,8 +265,8 @@ def self_extended(
             scores = scores.masked_fill(distance < 0, -torch.inf)
             scores = torch.cat((scale * before[..., :first], scores), -1)
         elif mask is not None:
-            some = mask[..., rows, :] if mask.shape[-2] > 1 else mask
+            allowed = mask[..., rows, :] if mask.shape[-2] > 1 else mask
             low = torch.finfo(scores.dtype).min
-            scores = scores.masked_fill(~some, low) if some.dtype == torch.bool else scores + some
+            scores = scores.masked_fill(~allowed, low) if allowed.dtype == torch.bool else scores + allowed
         parts.append(scores.softmax(-1, dtype=torch.float32).to(value.dtype) @ value[:, :, :end])
     return torch.cat(parts, 2).to(dtype).transpose(1, 2).contiguous()

@@ -157,13 +157,13 @@ def _planted(
             raise InputError(
                 f"a text of {length} tokens is too short for a {name}, which has {special + size}; give more."
             )
-        some: list[str] = []
+        filling: list[str] = []
         while room >= costs[start % len(words)]:
-            some.append(words[start % len(words)])
+            filling.append(words[start % len(words)])
             room -= costs[start % len(words)]
             start += 1
-        before = round(depth * len(some))
-        texts.append(" ".join([*some[:before], passage, *some[before:]]))
+        before = round(depth * len(filling))
+        texts.append(" ".join([*filling[:before], passage, *filling[before:]]))
     return Task(
         name=name,
         lengths=(length,) * len(texts),
