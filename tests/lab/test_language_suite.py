@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import random
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -165,6 +166,9 @@ def test_the_lowest_loss_at_every_length_is_claimed(loss: float, seeds: int, wor
         and "to rope" in verdict.summary
     )
     assert language.verdict(records, "ours", masked=True).summary == "ours was compared with nothing"
+    # A rival that has not run leaves open only what it could still change.
+    lacking = [*records, replace(records[-1], method="alibi")]
+    assert language.verdict(lacking, "ours", masked=False).word == {"confirmed": "undecided"}.get(word, word)
 
 
 def test_a_file_of_the_reader_s_is_studied_by_the_command(

@@ -23,6 +23,7 @@ from vnait_lab.runs.factorial import SUITES
 # In the page's order: a folder of records, and what writes its section.
 SECTIONS: tuple[tuple[str, Callable[[list[Record]], Section]], ...] = (
     ("length", suites.of_length),
+    ("rotation", suites.of_rotation),
     ("elastic", suites.of_elastic),
     ("gaps", suites.of_gaps),
     ("insertions", texts.of_insertions),

@@ -15,11 +15,12 @@ from vnait.positions.building import parameters
 from vnait.positions.methods import BASE_POSITIONS, METHODS
 from vnait.results.record import Record
 from vnait.results.results import interval_of
+from vnait.shared.statistics import paired
 from vnait.train.baselines import BASELINES as SIMPLE_MODELS
 from vnait.train.baselines import FROZEN
 from vnait.train.run import PREFIX
-from vnait_lab.page.parts import Judged, Section, bounded, grid, prose, table
-from vnait_lab.records import BASELINES, among, values_of, where
+from vnait_lab.page.parts import Judged, Section, bounded, grid, percent, prose, table
+from vnait_lab.records import BASELINES, among, by_seed, values_of, where
 from vnait_lab.rules import clear
 from vnait_lab.study import Verdict
 from vnait_lab.suites import few_labels
@@ -37,13 +38,14 @@ SITUATIONS = {
 SOURCE = "000, section 1.2, few labels"
 WIDTHS = (64, 128, 256, 512, 768, 1024)
 ROWS = 512  # of a learned table, as in BERT
+MORE = 64  # labels per class, where all nine sets have as many
 
 
 def as_compared(records: list[Record], unlabelled: str) -> Section:
     """Methods and simple models with the defaults of `vnait compare`, in one of its two situations."""
     order = [*SIMPLE, *METHODS]
-    records = where(records, shots=QUICK)
     records = sorted(records, key=lambda record: (str(record.data["name"]), order.index(record.method)))
+    records, more = (where(records, shots=shots) for shots in (QUICK, MORE))
     claim = Judged(
         f"With {QUICK} labels per class and {SITUATIONS[unlabelled]} `vnait` is behind no simple model",
         few_labels.behind_none(records, SIMPLE),
@@ -57,7 +59,17 @@ def as_compared(records: list[Record], unlabelled: str) -> Section:
         quick=QUICK,
         scores=heights(records, methods, sets),
         differences=differences(records, sets),
+        alone=alone(records, sets),
     )
+    if more:
+        sets, methods = values_of(more, "name"), values_of(more, "method")
+        text += prose(
+            "nine_sets_more",
+            more=MORE,
+            scores=heights(more, methods, sets),
+            differences=differences(more, sets),
+            alone=alone(more, sets),
+        )
     return Section(text.rstrip(), [claim])
 
 
@@ -113,6 +125,17 @@ def heights(records: Sequence[Record], methods: Sequence[str], sets: Sequence[st
         {name: name for name in sets},
         lambda rival, name: bounded(scores.get((name, rival))),
     )
+
+
+def alone(records: Sequence[Record], sets: Sequence[str], method: str = "vnait") -> str:
+    """`method` minus each other Transformer, both without the linear part beside them."""
+
+    def behind(rival: str, name: str) -> str:
+        both = (by_seed(records, "accuracy_alone", method=model, name=name) for model in (method, rival))
+        return percent(paired(*both), sign="+")
+
+    rivals = [name for name in values_of(records, "method") if name not in (*SIMPLE, method)]
+    return grid("method", rivals, {name: name for name in sets}, behind)
 
 
 def differences(records: Sequence[Record], sets: Sequence[str], method: str = "vnait") -> str:

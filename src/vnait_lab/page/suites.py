@@ -12,6 +12,7 @@ from vnait_lab.page.parts import (
     Judged,
     Section,
     difference,
+    mean,
     percent,
     prose,
     scored,
@@ -19,7 +20,7 @@ from vnait_lab.page.parts import (
     with_commas,
 )
 from vnait_lab.records import among, by_seed, values_of, where
-from vnait_lab.runs import gaps, held_out
+from vnait_lab.runs import gaps, held_out, rotation
 from vnait_lab.suites import algorithmic, decoding, elastic, fillers, length, tasks
 from vnait_lab.suites.algorithms import ALGORITHMS
 from vnait_lab.suites.questions import QUESTIONS
@@ -131,6 +132,24 @@ def with_filler(records: list[Record], scores: list[Score], tokens: int) -> str:
     return table(["method", "seeds", *fillers.TASKS, "mean"], lines)
 
 
+def of_rotation(records: list[Record]) -> Section:
+    """What rotates queries and keys beside the shares of the text, and whether these are added, too."""
+    text = prose("rotation", run=records[0].run)
+    tables = [f"### Rotation: {tokens} tokens\n\n{by_rotation(records, tokens)}" for tokens in SHOWN]
+    return Section("\n\n".join([text, *tables]))
+
+
+def by_rotation(records: list[Record], tokens: int) -> str:
+    """A row per variant, a column per task, and the mean over tasks with its interval over seeds."""
+    metric, names = f"accuracy_{tokens}", values_of(records, "name")
+    lines: list[list[object]] = []
+    for variant in (name for name in rotation.VARIANTS if name in values_of(records, "method")):
+        runs = where(records, method=variant)
+        by_task = (mean(by_seed(runs, metric, name=name).values()) for name in names)
+        lines.append([variant, *by_task, scored(runs, metric)])
+    return table(["rotation by, spatial vector", *names, "mean"], lines)
+
+
 def of_gaps(records: list[Record]) -> Section:
     """The sources of learned gaps, their penalty, and ends counted in them."""
     run = records[0].run
@@ -145,7 +164,7 @@ def by_gaps(records: list[Record], task: str) -> str:
     for source, ends in itertools.product(gaps.SOURCES, gaps.ENDS):
         runs = [where(records, method=f"{source}, {ends} ends, {gamma}", name=task) for gamma in gaps.GAMMAS]
         if any(runs):
-            lines.append([source, ends, *(scored(some, far) if some else "" for some in runs)])
+            lines.append([source, ends, *(scored(part, far) if part else "" for part in runs)])
     return table(["gaps", "ends", *(f"gamma_1 = {gamma}" for gamma in gaps.GAMMAS)], lines)
 
 

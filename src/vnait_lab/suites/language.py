@@ -306,24 +306,26 @@ def loss_of(record: Record, length: int) -> float:
 
 
 def verdict(records: Sequence[Record], method: str, *, masked: bool) -> Verdict:
-    """The claim: `method` has the lowest loss at every length, on every text. Undecided where it can't be
-    told apart from a rival, with fewer than 3 seeds, or without one.
+    """The claim: `method` has the lowest loss at every length, on every text. Refuted where a rival is
+    clearly ahead; undecided where they can't be told apart, with fewer than 3 seeds, or while a rival has not
+    run.
     """
     records = where(records, masked=masked)
     rivals = [name for name in values_of(records, "method") if name != method]
     if not rivals or method not in values_of(records, "method"):
         return Verdict("undecided", f"{method} was compared with nothing")
-    leads, words = [], []
+    leads, words, seeds = [], [], []
     for text in values_of(records, "name"):
         for length in LENGTHS:
             losses = by_method(records, partial(loss_of, length=length), [method, *rivals], name=text)
+            seeds += [len(by) for by in losses.values()]
             means = {name: fmean(by.values()) for name, by in losses.items() if by}
             best = min((name for name in rivals if name in means), key=lambda name: means[name])
             lead = points(losses[best], losses[method]).times(0.01)
             leads.append(lead)
             if length in (TRAINED, LENGTHS[-1]):
                 words.append(f"{text} at {length:,} tokens: {lead.written('{:+.3f}')} to {best}")
-    summary = "; ".join(words)
-    if min(len(by) for by in losses.values()) < SEEDS:
-        return Verdict("undecided", f"{summary}; fewer than {SEEDS} seeds")
-    return clear(leads, summary)
+    standing = clear(leads, "; ".join(words))
+    if standing.word == "confirmed" and min(seeds) < SEEDS:
+        return Verdict("undecided", f"{standing.summary}; a rival has fewer than {SEEDS} seeds")
+    return standing
