@@ -3,7 +3,7 @@
     python benchmarks/scale.py [CORES ...]
 
 A training of the few-label suite has 150 steps whatever the number of labels. Its seconds are those that the
-records of `vnait-warp` have, by set; those of the other methods follow by their ratios at 128 tokens in
+records of `vnait` have, by set; those of the other methods follow by their ratios at 128 tokens in
 benchmarks/methods.md, and methods without a ratio count as much as the dearest `vnait`. Baselines take less
 than a second.
 
@@ -24,7 +24,7 @@ from vnait.results import record
 from vnait_lab.suites.few_labels import SETS, SHOTS, SPLITS
 
 ROOT = Path(__file__).parents[1]
-KNOWN = "vnait-warp"  # the method with records on every set
+KNOWN = "vnait"  # the method with records on every set
 
 
 def ratios() -> dict[str, float]:
@@ -37,7 +37,7 @@ def ratios() -> dict[str, float]:
 
 def seconds(name: str) -> float:
     """Of a training of KNOWN on the set, the mean over its records."""
-    found = record.read(ROOT / "studies" / "records" / "few_labels" / name / "records.jsonl")
+    found = record.read(ROOT / "studies" / "records" / "nine_sets" / "rest" / name / "records.jsonl")
     return mean(one.seconds for one in found if one.method == KNOWN)
 
 
@@ -65,19 +65,19 @@ def main(cores: list[int]) -> None:
     dear = max(ratio for name, ratio in known.items() if name.startswith("vnait"))
     catalogue = sum(known.get(name, dear) for name in METHODS)
     print(f"{len(METHODS)} methods cost {catalogue:.1f} times none, {catalogue / len(METHODS):.2f} each")
-    print("| set | seconds per cell, mean | cells | core hours |\n|---|---|---|---|")
-    hours, cells, longest = 0.0, 0, 0.0
+    print("| set | seconds per run, mean | runs | core hours |\n|---|---|---|---|")
+    hours, runs, longest = 0.0, 0, 0.0
     for name, one in SETS.items():
         none = seconds(name) / known[KNOWN]
         times = sum(shots <= one.most for shots in SHOTS) * SPLITS
         here = none * catalogue * times / 3600
         print(f"| {name} | {none * catalogue / len(METHODS):.0f} | {times * len(METHODS):,} | {here:.1f} |")
-        hours, cells = hours + here, cells + times * len(METHODS)
+        hours, runs = hours + here, runs + times * len(METHODS)
         longest = max(longest, none * max(known.values()))
-    print(f"| all | {hours * 3600 / cells:.0f} | {cells:,} | {hours:.1f} |")
+    print(f"| all | {hours * 3600 / runs:.0f} | {runs:,} | {hours:.1f} |")
     for count in cores:
         print(f"{count} cores: {hours / count:.1f} hours")
-    print(f"longest cell: {longest:.0f} s")
+    print(f"longest run: {longest:.0f} s")
     speed = tokens_per_second()
     print(f"{speed:,.0f} tokens per second: {1e9 / speed / 3600:.0f} core hours for a billion tokens, once")
 

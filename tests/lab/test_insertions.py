@@ -8,9 +8,11 @@ import torch
 
 from helpers import record
 from vnait.data import Table
+from vnait.positions.coordinates import Gate
 from vnait.positions.recipe import Size
 from vnait.results.record import Record
-from vnait_lab.runs import gaps
+from vnait_lab.runs import gaps, gate_gradients
+from vnait_lab.runs.gate_gradients import SteadyGate
 from vnait_lab.runs.insertions import (
     KINDS,
     SEEN,
@@ -131,3 +133,18 @@ def test_counted_ends_ignore_weights() -> None:
     at = both(torch.randn(1, 5, 8), torch.ones(1, 5, dtype=torch.bool))[0]
     assert at[:, 3].tolist() == [0, 1, 2, 3, 4] and at[:, 4].tolist() == [4, 3, 2, 1, 0]
     assert not torch.allclose(at[:, 1], at[:, 3], atol=0.1)
+
+
+def test_a_steady_gate_has_the_values_of_its_own_and_a_gradient_of_one_size() -> None:
+    method = gate_gradients.steady(Size(dim=8, num_heads=2, max_length=16))
+    (steady,) = (part for part in method.modules() if isinstance(part, Gate))
+    assert isinstance(steady, SteadyGate)
+    words, mask = torch.randn(2, 5, 8), torch.ones(2, 5, dtype=torch.bool)
+    plain = Gate(dim=8)
+    plain.load_state_dict(steady.state_dict())
+    assert torch.equal(steady(words, mask), plain(words, mask))
+    for scale in (1.0, 1e4):
+        level = torch.ones(2, 5, requires_grad=True)
+        (scale * gate_gradients.Steady.apply(level)).square().sum().backward()
+        assert level.grad is not None
+        assert float(level.grad.norm()) == pytest.approx(gate_gradients.SIZE)

@@ -4,6 +4,7 @@ say what the page statement.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
@@ -169,10 +170,15 @@ def test_the_pages_state_how_many_claims_there_are(committed: dict[str, Findings
         words.update(one.verdict(claim, committed[one.name]).word for claim in one.claims)
     total, yes, partly, no = words.total(), words["confirmed"], words["conditional"], words["refuted"]
     undecided = words["undecided"]
+    # The first table of the page of studies has the claims of the suites, mostly about this project's methods.
+    table = (RECORDS.parents[2] / "README.md").read_text(encoding="utf-8").split("\n## ")[0]
+    suites = Counter(re.findall(r"^\| .+? \| (confirmed|conditional|refuted|undecided) \| ", table, re.M))
     stated = {
         "README.md": [
             f"tested {total} claims",
             f"{yes} hold, {partly} under conditions, {no} do not, and {undecided} are open",
+            f"{suites.total()} claims about our own methods {suites['confirmed']} hold, "
+            f"{suites['refuted']} do not, and {suites['undecided']} are open",
         ],
         "docs/results.md": [
             f"Of {total} claims",
