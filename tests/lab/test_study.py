@@ -170,7 +170,7 @@ def test_the_pages_state_how_many_claims_there_are(committed: dict[str, Findings
         words.update(one.verdict(claim, committed[one.name]).word for claim in one.claims)
     total, yes, partly, no = words.total(), words["confirmed"], words["conditional"], words["refuted"]
     undecided = words["undecided"]
-    # The first table of the page of studies has the claims of the suites, mostly about this project's methods.
+    # The first table of the page of studies has the claims of the suites, mostly about our own methods.
     table = (RECORDS.parents[2] / "README.md").read_text(encoding="utf-8").split("\n## ")[0]
     suites = Counter(re.findall(r"^\| .+? \| (confirmed|conditional|refuted|undecided) \| ", table, re.M))
     stated = {
