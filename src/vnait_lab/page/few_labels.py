@@ -1,7 +1,7 @@
 """Methods and baselines on few labels: scores, differences to this project's method, learning curves; next to
 a pretrained encoder; and what smaller parts cost.
 
-With the defaults of `vnait compare`, and before 2026-11-24, when one training replaced two.
+With the defaults of `vnait compare`, and with an earlier recipe, which trained each model twice.
 """
 
 from __future__ import annotations
@@ -74,8 +74,8 @@ def as_compared(records: list[Record], unlabelled: str) -> Section:
 
 
 def before(records: list[Record]) -> Section:
-    """Every method with 8 to 128 labels per class, with the recipe of before 2026-11-24."""
-    method, title = "vnait-warp", "Few labels, before 2026-11-24"
+    """Every method with 8 to 128 labels per class, with the recipe of two trainings."""
+    method, title = "vnait-warp", "Few labels, two trainings"
     order = [*BASELINES, *METHODS]
     records = sorted(records, key=lambda record: (str(record.data["name"]), order.index(record.method)))
     labels = [int(record.data["shots"]) for record in where(records, method=method)]
@@ -218,7 +218,7 @@ def smaller_parts(records: list[Record]) -> Section:
         ),
         Judged(
             "`vnait-warp` loses no accuracy against the papers' sizes: less than 0.5 points with "
-            f"{QUICK} labels per class, pooled over sets, before 2026-11-24",
+            f"{QUICK} labels per class, pooled over sets, two trainings",
             few_labels.no_loss(where(records, shots=QUICK), "vnait-warp", shots=(QUICK,)),
             "VNAIT_DATA=DIR vnait study few-labels --methods vnait-warp,vnait-paper --seeds 10 --quick --out "
             "studies/records/few_labels_before",

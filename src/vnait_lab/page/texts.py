@@ -169,7 +169,7 @@ def of_package_tags(records: list[Record]) -> Section:
     verdicts = {
         f"{statement} from {rows} descriptions of programs": packages.verdict(records, rows, others)
         for statement, others in (
-            ("`vnait` learns labels better than bags of words until 2026-11-29", BASELINES),
+            ("`vnait` learns labels better than bags of words of a fixed penalty", BASELINES),
             ("Positions help `vnait` to learn labels", packages.POSITIONS),
         )
         for rows in packages.LEARNED
@@ -192,7 +192,7 @@ def of_package_sizes(records: list[Record]) -> Section:
     verdicts = {
         f"{statement} from {rows} descriptions": packages.verdict(records, rows, others, "spearman")
         for statement, others in (
-            ("`vnait` ranks programs by size better than bags of words until 2026-11-29", package_sizes.BAGS),
+            ("`vnait` ranks programs better than bags of words of a fixed penalty", package_sizes.BAGS),
             ("Positions help `vnait` to rank programs by size", packages.POSITIONS),
         )
         for rows in packages.LEARNED

@@ -1,4 +1,4 @@
-"""The contribution of each part of `vnait-warp`, the default until 2026-11-25, and of the relation in today's
+"""The contribution of each part of `vnait-warp`, the first default, and of the relation in today's
 `vnait`: all parts, and variants that leave one out or replace it.
 
     python -m vnait_lab.runs.ablation [--tasks order,middle] [--arms "vnait-warp,no window"] [--seeds 3]

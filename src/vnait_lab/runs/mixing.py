@@ -3,7 +3,7 @@ frozen embeddings.
 
     VNAIT_DATA=DIR python -m vnait_lab.runs.mixing [--sets trec,mr] [--seeds 5] [--part train] [--base FOLDER]
 
-`vnait-warp`, the default until 2026-11-25, with 16 labels per class. Variants: the Transformer alone, the
+`vnait-warp`, the first default, with 16 labels per class. Variants: the Transformer alone, the
 linear part alone, the sum of their logits, temperature scaling of both on held-out rows (Guo et al. 2017),
 stacking (Wolpert 1992: two coefficients fitted on the held-out rows), and the library's share. With --base
 also `frozen`: L2 logistic regression (C = 10) on the base's mean-pooled, unit-length embeddings. --part test
