@@ -71,7 +71,7 @@ def compare_two(
         shots=[shots, "all"],
         out=out,
         vectors=words,
-        run=Run(steps=steps, learning_rate=0.01, num_layers=1, bag=0.3),
+        run=Run(steps=steps, learning_rate=0.01, num_layers=1, bag=None if task == "tagging" else 0.3),
         jobs=1,
     )
 

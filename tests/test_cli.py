@@ -161,7 +161,7 @@ def test_tables_fit_the_terminal(home, vnait, monkeypatch, columns, command):
     assert max(map(cell_len, out.splitlines())) <= columns
 
 
-@pytest.mark.parametrize(("environment", "coloured"), [({"NO_COLOR": "1"}, False), ({}, True)])
+@pytest.mark.parametrize(("environment", "coloured"), [({"NO_COLOR": "1"}, False), ({"NO_COLOR": ""}, True)])
 def test_no_colour_where_none_is_wanted(environment, coloured, home):
     """In a real terminal: nothing sets a colour of letters or ground; a bar may still move the cursor."""
     ours, theirs = pty.openpty()

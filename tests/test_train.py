@@ -359,10 +359,12 @@ def test_the_weights_do_not_depend_on_the_threads_of_the_process(table, words):
 
     with threads(3):
         assert equal(weights(fit(run, table, words, callback=callback)), weights(whole))
-        other = fit(replace(run, threads=2, steps=2), table, words, callback=callback)
+        two = replace(run, threads=2, steps=2)
+        fitted = fit(two, table, words, callback=callback)
         assert torch.get_num_threads() == 3
     assert set(seen[:12]) == {1} and set(seen[12:]) == {2}
-    assert other.record.run["threads"] == 2 and other.record.key != whole.record.key
+    assert fitted.record.run["threads"] == 2
+    assert fitted.record.key != fit(replace(two, threads=1), table, words).record.key
 
 
 def test_the_keys_of_records_from_before_the_setting_hold():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from itertools import chain
 from numbers import Real
 from pathlib import Path
 
@@ -38,7 +39,7 @@ def sections(known: Sequence[Study], records: Sequence[Record], figures: Path) -
     for study in known:
         yield summary(study, runs[study.name], figures / f"{study.name}.png")
     quick = all(picked[study.name][0] != study.full for study in known)
-    used = [record for records in runs.values() for record in records]
+    used = list(chain.from_iterable(runs.values()))
     yield provenance(used, f"vnait study {' '.join(picked)}{' --quick' * quick}")
 
 

@@ -89,11 +89,14 @@ class Plan:
             yield f"the run has a base: give base={self.run.base!r} to the comparison instead"
         if self.chooses and not self.run.validation:
             yield "validation is 0: the best method is chosen on validation rows, so hold some out"
-        try:
-            self.run.check_task(self.table.task)
-            check_class_weight(self.run.class_weight, self.table)
-        except InputError as error:
-            yield str(error).rstrip(".")
+        for check in (
+            partial(self.run.check_bag, self.table.task),
+            partial(check_class_weight, self.run.class_weight, self.table),
+        ):
+            try:
+                check()
+            except InputError as error:
+                yield str(error).rstrip(".")
         if self.test is not None:
             try:
                 self.table.check_apart(self.test)

@@ -49,7 +49,7 @@ from vnait.train.tasks import target_of, with_names
 # scikit-learn's C of logistic regression, chosen by cross-validation: of rows of unit length, and of
 # standardized vectors.
 UNIT_ROWS, STANDARDIZED = (1.0, 10.0, 100.0), (0.003, 0.03, 0.3)
-FOLDS, MOST_ROWS = 5, 1000  # folds, and the most rows on which C is chosen
+FOLDS, CHOSEN_ON = 5, 1000  # folds, and the most rows on which C is chosen
 ALPHAS = tuple(10.0**power for power in range(-2, 5))  # of ridge regression
 UNKNOWN = "[UNK]"
 Weights = NDArray[np.float64] | None  # of rows
@@ -228,16 +228,16 @@ def fitted(
 
 
 def _choosing(labels: NDArray[Any], classifies: bool) -> NDArray[Any]:
-    """At most `MOST_ROWS` rows, with each class's share of all rows if every class has two and both parts
+    """At most `CHOSEN_ON` rows, with each class's share of all rows if every class has two and both parts
     have room for all classes.
     """
     rows = np.arange(len(labels))
-    if len(rows) <= MOST_ROWS:
+    if len(rows) <= CHOSEN_ON:
         return rows
-    smaller = min(MOST_ROWS, len(rows) - MOST_ROWS)
+    smaller = min(CHOSEN_ON, len(rows) - CHOSEN_ON)
     even = classifies and _rarest(labels) > 1 and len(np.unique(labels)) <= smaller
     drawn: NDArray[Any] = train_test_split(
-        rows, train_size=MOST_ROWS, stratify=labels if even else None, random_state=0
+        rows, train_size=CHOSEN_ON, stratify=labels if even else None, random_state=0
     )[0]
     return drawn
 
@@ -269,7 +269,7 @@ OF_NUMBERS: Makers = {"mean": constant, **BASELINES}
 OF_TAGS: Makers = {"frequent-tag": frequent, "window-logreg": window}
 OF_SETS: Makers = {"majority": constant, **BASELINES}
 BY_TASK = {CLASSIFICATION: BASELINES, REGRESSION: OF_NUMBERS, TAGGING: OF_TAGS, MULTILABEL: OF_SETS}
-FORMULA = [UNIT_ROWS, STANDARDIZED, FOLDS, MOST_ROWS, ALPHAS]  # what decides their results beside the code
+FORMULA = [UNIT_ROWS, STANDARDIZED, FOLDS, CHOSEN_ON, ALPHAS]  # what decides their results beside the code
 
 
 def baselines_of(table: Table) -> tuple[str, ...]:

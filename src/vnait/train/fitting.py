@@ -104,7 +104,7 @@ def prepare(
             f"the run's base is {run.base!r}, with a {type(vocabulary).__name__}; a run with a base needs a "
             "Base, and one without a Vocabulary."
         )
-    run.check_task(table.task)
+    run.check_bag(table.task)
     with usual_torch(), threads(run.threads):
         fingerprints = [table.fingerprint, test.fingerprint if test else None, vocabulary.fingerprint]
         labelled = Labelled.of(run, table, vocabulary, row_weights(run.class_weight, table, weights))

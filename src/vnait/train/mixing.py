@@ -36,8 +36,8 @@ from vnait.train.logits import logits_of
 from vnait.train.one_hot import OneHotRegression, matrix_of
 from vnait.train.run import Run
 
-MOST_ROWS = 10_000  # random rows on which the skill and the size of the logits are measured
-MOST_CHOOSING = 1_000  # random rows on which one of the two parts is chosen
+MEASURED_ON = 10_000  # random rows on which the skill and the size of the logits are measured
+CHOSEN_ON = 1_000  # random rows on which one of the two parts is chosen
 CHANCE = 0.05  # of an error: the bag of words stays unless one-hot words are better by a test at this level
 # Part of the keys of runs that choose: a change runs them again.
 CHOICE = "one-hot words where they are better on held-out rows, sign test at 5 %"
@@ -84,7 +84,7 @@ def mix(
         better = OneHot.better_than(BagRegression(table), bags, ids, truth, rows, model.config.unk_token_id)
         if better is not None:
             return better.into(model, ids, truth, rows)
-    drawn = _drawn(len(ids), MOST_ROWS)
+    drawn = _drawn(len(ids), MEASURED_ON)
     sample = (bags[drawn], truth[drawn], table, None if rows is None else rows[drawn])
     known, regression = 0.0, (BagOfEach if sets else BagRegression)(table)
     if numbers:  # with a given share, too: the folds choose alpha
@@ -131,7 +131,7 @@ class OneHot:
         """None if a class has a single row, or unless they are right on held-out rows on which the bag of
         words is wrong clearly more often than the reverse.
         """
-        drawn = _drawn(len(ids), MOST_CHOOSING)
+        drawn = _drawn(len(ids), CHOSEN_ON)
         truth = np.unique(labels[drawn], return_inverse=True)[1]
         if np.bincount(truth).min() < 2:
             return None
@@ -159,7 +159,7 @@ class OneHot:
         matrix, terms = matrix_of(ids, model.config.unk_token_id)
         with one_thread():
             regression = OneHotRegression().fit(matrix, labels.tolist(), weights)
-        ratio = _ratio(model, [ids[row] for row in _drawn(len(ids), MOST_ROWS)], self.size)
+        ratio = _ratio(model, [ids[row] for row in _drawn(len(ids), MEASURED_ON)], self.size)
         part = OneHotWords(len(terms), model.config.num_labels, model.config.unk_token_id)
         part.terms.copy_(torch.from_numpy(terms))
         model.take(part)

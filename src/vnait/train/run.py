@@ -200,8 +200,8 @@ class Run:
                 f"{prefix}boundary out."
             )
 
-    def check_task(self, task: str) -> None:
-        """An InputError if a model of this task has nothing that a setting is for."""
+    def check_bag(self, task: str) -> None:
+        """An InputError if a share is set of a linear part that a model of this task lacks."""
         if self.bag and task == TAGGING:
             raise InputError(f"bag is {self.bag}: a tagger has no linear part beside it; leave it out.")
 

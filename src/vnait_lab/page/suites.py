@@ -134,8 +134,9 @@ def with_filler(records: list[Record], scores: list[Score], tokens: int) -> str:
 
 def of_rotation(records: list[Record]) -> Section:
     """What rotates queries and keys beside the shares of the text, and whether these are added, too."""
-    text = prose("rotation", run=records[0].run)
+    records = among(records, name=tasks.TASKS)  # without those by which the rotation was chosen
     tables = [f"### Rotation: {tokens} tokens\n\n{by_rotation(records, tokens)}" for tokens in SHOWN]
+    text = prose("rotation")
     return Section("\n\n".join([text, *tables]))
 
 
@@ -146,7 +147,8 @@ def by_rotation(records: list[Record], tokens: int) -> str:
     for variant in (name for name in rotation.VARIANTS if name in values_of(records, "method")):
         runs = where(records, method=variant)
         by_task = (mean(by_seed(runs, metric, name=name).values()) for name in names)
-        lines.append([variant, *by_task, scored(runs, metric)])
+        whole = {*values_of(runs, "name")} == {*names}
+        lines.append([variant, *by_task, scored(runs, metric) if whole else "-"])
     return table(["rotation by, spatial vector", *names, "mean"], lines)
 
 

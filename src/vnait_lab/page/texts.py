@@ -192,7 +192,7 @@ def of_package_sizes(records: list[Record]) -> Section:
     verdicts = {
         f"{statement} from {rows} descriptions": packages.verdict(records, rows, others, "spearman")
         for statement, others in (
-            ("`vnait` ranks programs better than bags of words of a fixed penalty", package_sizes.BAGS),
+            ("`vnait` ranks sizes better than bags of words of a fixed penalty", package_sizes.BAGS),
             ("Positions help `vnait` to rank programs by size", packages.POSITIONS),
         )
         for rows in packages.LEARNED

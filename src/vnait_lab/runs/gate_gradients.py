@@ -1,15 +1,14 @@
 """The gradient of the gate of `vnait`: its mean over the tokens, or one size in every step?
 
-    VNAIT_DATA=DIR python -m vnait_lab.runs.gate_gradients [--seeds 4]
+    python -m vnait_lab.runs.gate_gradients [--seeds 4]
 
 Adam's steps don't depend on a gradient's scale, but on how it varies: a large gradient makes the steps after
-it small. So `vnait, steady` divides the gradient of l by its norm over the batch. Printed are the filler
-tasks of `runs.weights`; recorded are splice junctions with gaps, as in `runs.insertions`. Seeds begin at 100.
+it small. So `vnait, steady` divides the gradient of l by its norm over the batch. Printed is what
+`runs.weights` prints for both, after 1,000 steps; the seeds begin at 100.
 """
 
 from __future__ import annotations
 
-from functools import partial
 from itertools import product
 from typing import Any
 
@@ -20,12 +19,10 @@ from vnait.positions.coordinates.shared import Line, Mask
 from vnait.positions.method import Method
 from vnait.positions.methods import METHODS
 from vnait.positions.recipe import Size
-from vnait_lab.records import path_of
-from vnait_lab.runs import data_folder, insertions, parser, register, run_each, weights
+from vnait_lab.runs import parser, register, weights
 
 SIZE = 0.003  # of the gradient: far below 1, at which the norm of all gradients is clipped
 STEADY = "vnait, steady"
-VARIANTS = ("vnait", STEADY)
 
 
 class Steady(torch.autograd.Function):
@@ -63,23 +60,13 @@ def steady(size: Size) -> Method:
     return method
 
 
-def key(seed: int, variant: str) -> str:
-    """That of `runs.insertions`."""
-    return insertions.key("splice", seed, variant)
-
-
 def main() -> None:
-    """Run what is not recorded, and print the filler tasks."""
-    command = parser(__doc__, seeds=4)
-    options = command.parse_args()
-    data = data_folder(command)
-    formula = f"{METHODS['vnait'].formula}; gradient of l: "
-    register({STEADY: steady}, formula, "vnait_lab.runs.gate_gradients")
+    """Print a line per task and variant."""
+    options = parser(__doc__, seeds=4, jobs=False).parse_args()
+    register({STEADY: steady}, f"{METHODS['vnait'].formula}; ", "vnait_lab.runs.gate_gradients")
     seeds = range(weights.FIRST_SEED, weights.FIRST_SEED + options.seeds)
-    for name, variant in product(weights.TASKS, VARIANTS):
+    for name, variant in product(weights.TASKS, ("vnait", STEADY)):
         print(weights.row(variant, name, 1000, seeds), flush=True)
-    train = partial(insertions.train_and_test, data, "splice")
-    run_each(path_of("gate_gradients"), train, product(seeds, VARIANTS), key, options.jobs)
 
 
 if __name__ == "__main__":

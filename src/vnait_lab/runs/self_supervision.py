@@ -117,8 +117,8 @@ def pretrained(words: Vocabulary, texts: Sequence[str], run: Run, question: str)
         return batches(lengths, batch_size=run.batch_size, seed=run.seed, epoch=number)
 
     def loss(step: int) -> Tensor | None:
-        texts = [ids[row] for row in rows(step // epoch)[step % epoch]]
-        batch = collate(texts, pad_id=words.tokenizer.pad_token_id)
+        batch_ids = [ids[row] for row in rows(step // epoch)[step % epoch]]
+        batch = collate(batch_ids, pad_id=words.tokenizer.pad_token_id)
         shown, asked = ask(batch["input_ids"], words, random)
         if (asked == IGNORED).all():
             return None

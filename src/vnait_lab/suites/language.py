@@ -30,6 +30,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from vnait.model import VnaitForCausalLM, VnaitForMaskedLM
 from vnait.results.record import Record
 from vnait.shared.errors import InputError, OutOfRange
+from vnait.shared.statistics import Interval
 from vnait.train.tasks.tags import IGNORED
 from vnait_lab.records import by_method, points, values_of, where
 from vnait_lab.rules import clear
@@ -307,25 +308,25 @@ def loss_of(record: Record, length: int) -> float:
 
 def verdict(records: Sequence[Record], method: str, *, masked: bool) -> Verdict:
     """The claim: `method` has the lowest loss at every length, on every text. Refuted where a rival is
-    clearly ahead; undecided where they can't be told apart, with fewer than 3 seeds, or while a rival has not
-    run.
+    clearly ahead; undecided where one can't be told apart, with fewer than 3 seeds, or while one has not run
+    on every text.
     """
     records = where(records, masked=masked)
     rivals = [name for name in values_of(records, "method") if name != method]
     if not rivals or method not in values_of(records, "method"):
         return Verdict("undecided", f"{method} was compared with nothing")
-    leads, words, seeds = [], [], []
+    leads: list[Interval] = []
+    words, seeds = [], []
     for text in values_of(records, "name"):
         for length in LENGTHS:
             losses = by_method(records, partial(loss_of, length=length), [method, *rivals], name=text)
             seeds += [len(by) for by in losses.values()]
-            means = {name: fmean(by.values()) for name, by in losses.items() if by}
-            best = min((name for name in rivals if name in means), key=lambda name: means[name])
-            lead = points(losses[best], losses[method]).times(0.01)
-            leads.append(lead)
+            ran = [name for name in rivals if losses[name]]
+            behind = {name: points(losses[name], losses[method]).times(0.01) for name in ran}
+            leads += behind.values()
             if length in (TRAINED, LENGTHS[-1]):
-                words.append(f"{text} at {length:,} tokens: {lead.written('{:+.3f}')} to {best}")
-    standing = clear(leads, "; ".join(words))
-    if standing.word == "confirmed" and min(seeds) < SEEDS:
-        return Verdict("undecided", f"{standing.summary}; a rival has fewer than {SEEDS} seeds")
-    return standing
+                best = min(ran, key=lambda name: fmean(losses[name].values()))
+                words.append(f"{text} at {length:,} tokens: {behind[best].written('{:+.3f}')} to {best}")
+    few = f"; fewer than {SEEDS} seeds of a decoder" * (min(seeds) < SEEDS)
+    standing = clear(leads, "; ".join(words) + few)
+    return Verdict("undecided", standing.summary) if few and standing.word == "confirmed" else standing

@@ -177,7 +177,7 @@ class Subject:
 
     def reset(self) -> None:
         """Read a short text: it sets back the frequencies of a rotation that follow the longest one."""
-        with suppress(NotTried):  # what reads no text has none
+        with suppress(Exception):  # a device that failed is for the rule that used it
             self.call(self.body, input_ids=self.text(2))
 
     @cached_property
