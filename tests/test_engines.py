@@ -146,6 +146,13 @@ def test_threads_with_other_numbers_of_workers_end_with_their_own_results(tmp_pa
             wrong.result()
 
 
+def test_as_many_run_at_a_time_as_the_process_has_cores_for(monkeypatch):
+    """Not as many as the machine has; joblib's variable stands for an affinity or a container's quota."""
+    monkeypatch.setenv("LOKY_MAX_CPU_COUNT", "1")
+    monkeypatch.setattr(os, "cpu_count", lambda: 4)
+    assert set(in_workers([delayed(os.getpid)()] * 9)) == {os.getpid()}
+
+
 def test_workers_serve_again_in_their_thread():
     pids = {jobs: set(in_workers([delayed(os.getpid)()] * 9, jobs=2, later=jobs)) for jobs in (2, 5)}
     assert len(pids[2] | pids[5]) <= 2 and os.getpid() not in pids[2]

@@ -47,7 +47,7 @@ def in_workers(
 ) -> Iterator[Any]:
     """The results of joblib's delayed calls as they arrive. What a dead worker had is called again.
 
-    jobs      calls at a time; None: as many as there are cores for
+    jobs      calls at a time; None: as many as this process has cores for
     cores     of each call
     backend   a name in `ENGINES`
     later     how many calls will follow, for which there are workers from the beginning
@@ -58,8 +58,15 @@ def in_workers(
         raise InputError(f"backend {backend!r} is not known; give one of {', '.join(ENGINES)}.")
     left = dict(enumerate(calls))
     if backend == "local":
-        jobs = min(jobs or max(1, (os.cpu_count() or 1) // cores), max(len(left), later))
+        jobs = min(jobs or _at_once(cores), max(len(left), later))
     return _rounds(left, partial(ENGINES[backend], jobs=jobs, cores=cores))
+
+
+def _at_once(cores: int) -> int:
+    """How many calls of so many cores fit: of those that the affinity and a container's quota leave."""
+    from joblib import cpu_count
+
+    return max(1, cpu_count() // cores)
 
 
 def _rounds(left: dict[int, Call], engine: Callable[[Calls], Results]) -> Iterator[Any]:
@@ -243,7 +250,7 @@ def _slurm(calls: Calls, jobs: int | None, cores: int) -> Results:
                 for index, (function, arguments, options) in batch
             ]
 
-    running = start(jobs or (max(1, (os.cpu_count() or 1) // cores) if here else QUEUED))
+    running = start(jobs or (_at_once(cores) if here else QUEUED))
     try:
         while running:
             time.sleep(POLL_SECONDS)
