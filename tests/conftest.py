@@ -9,6 +9,8 @@ import os
 # Before torch and numpy load: pytest-xdist starts a worker per core, and their processes inherit this. Tests
 # that ask for more threads share these cores: there a thread that spins while it waits stops the others.
 os.environ |= {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "OMP_WAIT_POLICY": "PASSIVE"}
+# Nor has a comparison cores of its own, unless a test gives it a number: starting its workers takes long.
+os.environ["LOKY_MAX_CPU_COUNT"] = "1"
 
 import ast
 import gc

@@ -138,9 +138,6 @@ def test_a_tutorial_runs_as_a_notebook_and_prints_what_its_page_shows(page, tmp_
     command.parent.mkdir()
     command.write_text(f'#!/bin/sh\nexec {sys.executable} -m vnait "$@"\n')
     command.chmod(0o755)
-    monkeypatch.setenv(
-        "LOKY_MAX_CPU_COUNT", "1"
-    )  # workers of its own would only start, beside those of pytest
     monkeypatch.setenv("PATH", str(command.parent), prepend=os.pathsep)
     tutorials = importlib.import_module("tutorials")
     run = tutorials.executed(page, tmp_path)
