@@ -847,8 +847,8 @@ BAD_INPUT = {
     "missing file to predict": plain("predict model gone.csv", "there is no file gone.csv"),
     "missing vectors": with_vectors("gone.bin", None, "there is no file gone.bin"),
     "missing vectors to compare": plain("compare data.csv --vectors gone --out new --jobs 1", "no file gone"),
-    "missing vectors to compare, in workers": plain(
-        "compare data.csv --vectors gone --out new --jobs 2", "no file gone"
+    "missing vectors to compare, in workers": plain(  # quiet: workers may take ten seconds to start
+        "compare data.csv --vectors gone --out new --jobs 2 --quiet", "no file gone"
     ),
     "missing vectors to describe": plain("vectors info gone.bin", "there is no file gone.bin"),
     "empty file": train_on("empty.csv", "", "empty.csv is empty"),
