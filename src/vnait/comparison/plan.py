@@ -89,17 +89,15 @@ class Plan:
             yield f"the run has a base: give base={self.run.base!r} to the comparison instead"
         if self.chooses and not self.run.validation:
             yield "validation is 0: the best method is chosen on validation rows, so hold some out"
-        for check in (
+        checks = [
             partial(self.run.check_bag, self.table.task),
             partial(check_class_weight, self.run.class_weight, self.table),
-        ):
+        ]
+        if self.test is not None:
+            checks.append(partial(self.table.check_apart, self.test))
+        for check in checks:
             try:
                 check()
-            except InputError as error:
-                yield str(error).rstrip(".")
-        if self.test is not None:
-            try:
-                self.table.check_apart(self.test)
             except InputError as error:
                 yield str(error).rstrip(".")
         if self.test is not None and self.test.task != self.table.task:

@@ -308,8 +308,8 @@ def loss_of(record: Record, length: int) -> float:
 
 def verdict(records: Sequence[Record], method: str, *, masked: bool) -> Verdict:
     """The claim: `method` has the lowest loss at every length, on every text. Refuted where a rival is
-    clearly ahead; undecided where one can't be told apart, with fewer than 3 seeds, or while one has not run
-    on every text.
+    clearly ahead; undecided where an interval contains zero, with fewer than 3 seeds, or while a rival has
+    not run on every text.
     """
     records = where(records, masked=masked)
     rivals = [name for name in values_of(records, "method") if name != method]
@@ -322,11 +322,11 @@ def verdict(records: Sequence[Record], method: str, *, masked: bool) -> Verdict:
             losses = by_method(records, partial(loss_of, length=length), [method, *rivals], name=text)
             seeds += [len(by) for by in losses.values()]
             ran = [name for name in rivals if losses[name]]
-            behind = {name: points(losses[name], losses[method]).times(0.01) for name in ran}
-            leads += behind.values()
+            over = {name: points(losses[name], losses[method]).times(0.01) for name in ran}
+            leads += over.values()
             if length in (TRAINED, LENGTHS[-1]):
                 best = min(ran, key=lambda name: fmean(losses[name].values()))
-                words.append(f"{text} at {length:,} tokens: {behind[best].written('{:+.3f}')} to {best}")
+                words.append(f"{text} at {length:,} tokens: {over[best].written('{:+.3f}')} to {best}")
     few = f"; fewer than {SEEDS} seeds of a decoder" * (min(seeds) < SEEDS)
     standing = clear(leads, "; ".join(words) + few)
     return Verdict("undecided", standing.summary) if few and standing.word == "confirmed" else standing
