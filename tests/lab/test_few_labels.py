@@ -305,14 +305,15 @@ def test_a_table_is_known_by_the_name_of_its_set():
     )
 
 
-def test_nine_sets_are_compared_in_both_situations_with_advice(data, monkeypatch, capsys, tmp_path):
+@pytest.mark.parametrize("shots", ["8", "all"])
+def test_nine_sets_are_compared_in_both_situations_with_advice(shots, data, monkeypatch, capsys, tmp_path):
     monkeypatch.setattr(nine_sets, "RUN", Run(steps=2, num_layers=1, bag=0.3))
     monkeypatch.setenv("VNAIT_DATA", str(data))
     command = [
         "--sets",
         "mr",
         "--shots",
-        "8",
+        shots,
         "--seeds",
         "3",
         "--methods",
@@ -325,13 +326,14 @@ def test_nine_sets_are_compared_in_both_situations_with_advice(data, monkeypatch
     for situation in ("rest", "none"):
         records = read(tmp_path / "o" / situation / "mr" / "records.jsonl")
         assert len(records) == 3 * 5  # three simple models
+        assert {str(record.data["shots"]) for record in records} == {shots}
         scores = {
             method: {record.seed: record.metrics["accuracy"] for record in records if record.method == method}
             for method in ("none", "vnait")
         }
         difference = np.mean([scores["vnait"][seed] - scores["none"][seed] for seed in range(3)])
         part = printed.split("\n--unlabelled ")[1 + (situation == "none")]
-        assert part.startswith(f"{situation}, 8 labels per class, 3 draws")
+        assert part.startswith(f"{situation}, --shots {shots}, 3 draws")
         header, _, row = part[part.index("| vnait minus") :].splitlines()[:3]
         cells = dict(zip(header.split("|"), row.split("|"), strict=True))
         assert cells[" none "].startswith(f" {100 * difference:+.1f}")

@@ -1,6 +1,6 @@
 """Nine sets with few labels, as `vnait compare` runs them, in both situations, with its advice.
 
-    VNAIT_DATA=DIR python -m vnait_lab.runs.nine_sets [--sets splice,trec] [--shots 16] [--seeds 10]
+    VNAIT_DATA=DIR python -m vnait_lab.runs.nine_sets [--sets splice,trec] [--shots 16|all] [--seeds 10]
         [--unlabelled rest,none] [--methods none,vnait-uniform,vnait] [--out studies/records/nine_sets]
 
 Every setting is the default of `vnait compare`: a fifth of the drawn rows is held out to stop and to choose,
@@ -17,7 +17,7 @@ from pathlib import Path
 from vnait.comparison.compare import Comparison
 from vnait.comparison.plan import NONE, REST
 from vnait.comparison.trainings import run_plan
-from vnait.results.results import Results
+from vnait.results.results import ALL, Results, Shots
 from vnait.shared.statistics import Interval, interval, paired
 from vnait.train.run import Run
 from vnait_lab import RECORDS
@@ -57,11 +57,15 @@ def _points(values: Sequence[float], sign: str = "") -> str:
     return bounds.written("{:" + sign + ".1f}")
 
 
+def _shots(text: str) -> Shots:
+    return text if text == ALL else int(text)
+
+
 def main(words: Sequence[str] | None = None) -> None:
     command = parser(
         __doc__, seeds=10, jobs=False, sets=tuple(SETS), unlabelled=(REST, NONE), methods=METHODS
     )
-    command.add_argument("--shots", type=int, default=16)
+    command.add_argument("--shots", type=_shots, default=16)
     command.add_argument("--out", type=Path, default=RECORDS / "nine_sets")
     options = command.parse_args(words)
     data = data_folder(command)
@@ -88,7 +92,7 @@ def main(words: Sequence[str] | None = None) -> None:
             comparison = Comparison(plan=plan, records=records, reference=METHOD, path=path)
             by_set[name], models = scores_of(comparison.results, name), comparison.results.methods
             said += [f"{name}: {' '.join(comparison.advice())}"]
-        print(f"\n--unlabelled {situation}, {options.shots} labels per class, {options.seeds} draws\n")
+        print(f"\n--unlabelled {situation}, --shots {options.shots}, {options.seeds} draws\n")
         print("\n".join([*tables(by_set, models), "", *said]), flush=True)
 
 

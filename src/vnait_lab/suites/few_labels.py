@@ -18,7 +18,7 @@ from vnait.comparison.plan import REST, Plan
 from vnait.comparison.trainings import run_plan
 from vnait.data.tables import labels_of
 from vnait.results.record import Record
-from vnait.results.results import interval_of
+from vnait.results.results import ALL, Shots, interval_of
 from vnait.shared.statistics import interval
 from vnait.train.run import Run
 from vnait_lab.records import baselines_of
@@ -100,7 +100,7 @@ def plan_of(
     name: str,
     data: str | Path,
     methods: Sequence[str],
-    shots: Sequence[int],
+    shots: Sequence[Shots],
     seeds: Sequence[int],
     run: Run,
     *,
@@ -115,18 +115,19 @@ def plan_of(
     table, test = (_read(Path(data) / name / f"{part}.csv", name) for part in ("train", "test"))
     labels = labels_of(table)
     smallest = min(labels.count(label) for label in set(labels))
-    if left := [str(count) for count in shots if count > smallest]:
+    left = [count for count in shots if count != ALL and int(count) > smallest]
+    if left:
         logger.warning(
             "%s has %d rows in its smallest class: %s labels per class are left out.",
             name,
             smallest,
-            " and ".join(left),
+            " and ".join(map(str, left)),
         )
     return Plan(
         table=table,
         test=test,
         methods=tuple(methods),
-        shots=tuple(count for count in shots if count <= smallest),
+        shots=tuple(count for count in shots if count not in left),
         seeds=tuple(seeds),
         run=run,
         vectors=None,
