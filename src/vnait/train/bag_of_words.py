@@ -17,6 +17,7 @@ from sklearn.preprocessing import normalize
 from torch import Tensor
 
 from vnait.shared.processes import one_thread
+from vnait.train.span import in_span
 
 # scikit-learn's C, for rows of unit length. On training rows of eight sets (16 labels per class, 3 to 9
 # draws) 10 for both words and vectors was 1 to 1.6 points above 3 or 30 for either.
@@ -53,12 +54,13 @@ def of_each(
     """Weights (C, F) and biases (C,) of a copy of `head` for each of the labels (texts, C), learned on its
     own from features (texts, F); of a label that all texts have, or none, its `log_odds`.
     """
-    weights, bias = np.zeros((labels.shape[1], features.shape[1])), log_odds(labels)
+    narrow, widen = in_span(features)
+    weights, bias = np.zeros((labels.shape[1], narrow.shape[1])), log_odds(labels)
     for label, has in enumerate(labels.T):
         if 0 < has.sum() < len(has):
-            fitted = clone(head).fit(features, has, rows)
+            fitted = clone(head).fit(narrow, has, rows)
             weights[label], bias[label] = fitted.coef_[0], fitted.intercept_[0]
-    return weights, bias
+    return widen(weights), bias
 
 
 def log_odds(labels: NDArray[Any], rows: Weights = None) -> NDArray[np.float64]:
@@ -133,10 +135,11 @@ class BagRegression(ClassifierMixin, _Bag):
     def fit(self, bags: Bags, labels: Sequence[int], sample_weight: Weights = None) -> Self:
         """Fit to `labels` (texts,) of two classes or more."""
         features, length = _features(bags, self.table)
+        narrow, widen = in_span(features)
         with ignoring_few_rows():
-            head = LogisticRegression(C=STRENGTH, max_iter=2000).fit(features, labels, sample_weight)
+            head = LogisticRegression(C=STRENGTH, max_iter=2000).fit(narrow, labels, sample_weight)
         weights, bias = both_classes(head)
-        logits = _of_words(weights, self.table, length)
+        logits = _of_words(widen(weights), self.table, length)
         self.classes_, self.bias_ = head.classes_, bias
         self.logits_ = _right_signs(logits, bags, np.searchsorted(head.classes_, labels)) / _mean_length(bags)
         return self

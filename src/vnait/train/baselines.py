@@ -37,6 +37,7 @@ from vnait.results.record import Record
 from vnait.results.scores import timed
 from vnait.shared.errors import InputError
 from vnait.shared.keys import key_of
+from vnait.shared.processes import one_thread
 from vnait.train.arrays import row_weights
 from vnait.train.bag_of_words import STRENGTH, both_classes, ignoring_few_rows, log_odds, of_each
 from vnait.train.base import Base
@@ -44,6 +45,7 @@ from vnait.train.features import Contexts, Features, Joined, Pooled, Terms
 from vnait.train.linear import LinearClassifier
 from vnait.train.run import FROZEN as EMBEDDED
 from vnait.train.run import PREFIX, READS_VECTORS
+from vnait.train.span import in_span
 from vnait.train.tasks import target_of, with_names
 
 # scikit-learn's C of logistic regression, chosen by cross-validation: of rows of unit length, and of
@@ -167,7 +169,7 @@ def _linear(
 ) -> LinearClassifier:
     """A linear model of `features`, or of their `matrix` in another form; of several labels one per label."""
     table, labels = rows.table, _labels(rows.table)
-    matrix = features(table.texts) if matrix is None else matrix
+    matrix, widen = in_span(features(table.texts) if matrix is None else matrix)
     if table.task == MULTILABEL:
         classes = list(target_of(table).names)
         # With C = 1, few rows leave most labels below 1/2.
@@ -183,6 +185,7 @@ def _linear(
         classes = ordered(names)
         order = list(map(names.index, classes))
         weights, bias = weights[order], bias[order]
+    weights = widen(weights)
     return LinearClassifier(
         name=name,
         features=features,
@@ -223,7 +226,8 @@ def fitted(
         parts = kinds[classifies](folds, shuffle=True, random_state=0)
         scoring = "accuracy" if classifies else "neg_mean_squared_error"
         search = GridSearchCV(head, {setting: list(values)}, cv=parts, scoring=scoring, refit=False)
-        head.set_params(**search.fit(matrix[choosing], labels[choosing], groups=whole).best_params_)
+        narrow = in_span(matrix[choosing])[0]
+        head.set_params(**search.fit(narrow, labels[choosing], groups=whole).best_params_)
     return head.fit(matrix, labels, weights)
 
 
@@ -360,7 +364,7 @@ def _of(name: str, rows: Rows) -> LinearClassifier:
             "(method=) to fine-tune the base."
         )
     make = frozen if name == FROZEN else BY_TASK[rows.table.task][name]
-    with ignoring_few_rows():
+    with one_thread(), ignoring_few_rows():  # sums in a fixed order, whatever else runs
         return replace(make(name, rows), pairs=are_pairs(rows.table.texts))
 
 

@@ -14,6 +14,7 @@ from vnait.data import collate
 from vnait.model.one_hot import terms_of
 from vnait.train.bag_of_words import STRENGTH, Weights, both_classes, ignoring_few_rows
 from vnait.train.features import RARE
+from vnait.train.span import in_span
 
 TOGETHER = 256  # texts that become terms at once
 
@@ -54,11 +55,11 @@ class OneHotRegression(ClassifierMixin, BaseEstimator):
     def fit(self, terms: Any, labels: Sequence[int], sample_weight: Weights = None) -> Self:
         """Fit to `labels` (texts,) of two classes or more."""
         self.known_ = np.asarray(terms.sum(0)).ravel() > 0
+        narrow, widen = in_span(self._features(terms))
         with ignoring_few_rows():
-            head = LogisticRegression(C=STRENGTH, max_iter=2000)
-            head.fit(self._features(terms), labels, sample_weight)
+            head = LogisticRegression(C=STRENGTH, max_iter=2000).fit(narrow, labels, sample_weight)
         weights, self.bias_ = both_classes(head)
-        self.classes_, self.logits_ = head.classes_, weights.T
+        self.classes_, self.logits_ = head.classes_, widen(weights).T
         return self
 
     def decision_function(self, terms: Any) -> NDArray[np.float64]:
