@@ -842,6 +842,18 @@ def test_a_method_whose_formula_changes_is_another_cell(monkeypatch):
     assert changed == [training.method == "none" for training in plan.trainings()] and any(changed)
 
 
+def test_a_method_that_begins_with_another_changes_with_it(monkeypatch):
+    plan = plan_of(methods=("rope", "vnait-uniform", "vnait-causal"))
+    before = [plan.key(training) for training in plan.trainings()]
+    monkeypatch.setitem(methods.METHODS, "vnait", replace(methods.METHODS["vnait"], formula="x = 2 e"))
+    changed = {
+        training.method
+        for training, key in zip(plan.trainings(), before, strict=True)
+        if plan.key(training) != key
+    }
+    assert changed == {"vnait-uniform", "vnait-causal"}
+
+
 def test_another_rule_for_the_bag_is_another_cell_of_a_method_that_follows_it(monkeypatch):
     plans = plan_of(run=replace(RUN, bag=None)), plan_of()
     before = [[one.key(training) for training in one.trainings()] for one in plans]

@@ -172,10 +172,19 @@ def test_links_and_files_named_on_a_page_exist(page):
     ]
     missing = [link for link in links if not (page.parent / link).exists()]
     named = re.findall(r"`((?:src|tests|docs|benchmarks|studies)/[\w./-]+)`", text)
-    runs = re.findall(r"python -m (vnait_lab(?:\.[a-z_]+)+)", text)
     assert missing == []
     assert [name for name in named if not (ROOT / name).exists()] == []
-    assert [name for name in runs if importlib.util.find_spec(name) is None] == []
+
+
+def test_modules_in_commands_exist():
+    """On pages, in the Makefile and in docstrings."""
+    modules = {
+        module
+        for path in (*PAGES, ROOT / "studies/README.md", ROOT / "Makefile", *ROOT.glob("src/**/*.py"))
+        for module in re.findall(r"python -m (vnait_lab(?:\.[a-z_]+)+)", path.read_text(encoding="utf-8"))
+    }
+    assert len(modules) > 20
+    assert [module for module in modules if importlib.util.find_spec(module) is None] == []
 
 
 @pytest.mark.parametrize("page", PAGES, ids=named(PAGES))

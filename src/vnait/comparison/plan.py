@@ -15,7 +15,7 @@ from vnait.data.sentences import split_words
 from vnait.data.tables import labels_of
 from vnait.data.tasks import CLASSIFICATION, MULTILABEL, REGRESSION, TAGGING
 from vnait.data.vocabulary import Vocabulary, vocabulary_of
-from vnait.positions.methods import BASE_POSITIONS, METHODS
+from vnait.positions.methods import BASE_POSITIONS, METHODS, arithmetic
 from vnait.results.results import ALL, Shots, by_size
 from vnait.results.scores import regression_scores
 from vnait.shared.errors import InputError
@@ -224,14 +224,13 @@ class Plan:
             run = {**weighted}
             if training.method != FROZEN:
                 run = self.run_of(training).facts
-                run["method"] = (
-                    BASE_POSITIONS if run["method"] == BASE_POSITIONS else METHODS[run["method"]].formula
-                )
+                attached = run["method"]
+                run["method"] = attached if attached == BASE_POSITIONS else arithmetic(attached)
             run["base"] = self._fingerprint
             if are_pairs(self.table.texts):
                 run["pairs"] = "token types"
         if training.method in METHODS:
-            run = replace(self.run, seed=training.seed).facts | {"method": METHODS[training.method].formula}
+            run = replace(self.run, seed=training.seed).facts | {"method": arithmetic(training.method)}
             run["bag"] = [FORMULA, self.run.bag, SIF_FREQUENCY]
             run["bag"] += choice_of(self.run_of(training), self.table.task)
             if self.table.task == MULTILABEL:

@@ -392,6 +392,19 @@ METHODS: dict[str, Recipe] = {
 }
 
 
+def arithmetic(name: str) -> str:
+    """The formula of a method, and that of the method it begins with: a run's key changes with both.
+
+    >>> arithmetic("vnait-uniform").startswith("vnait with g = 1: S_i = 100 i/n")
+    True
+    >>> arithmetic("vnait-uniform").endswith(METHODS["vnait"].formula)
+    True
+    """
+    formula = METHODS[name].formula
+    base = formula.partition(" ")[0]
+    return f"{formula}; {arithmetic(base)}" if base in METHODS and base != name else formula
+
+
 def unknown(names: Iterable[str]) -> Iterator[str]:
     """A clause for each name that is not in `METHODS`, with the closest one.
 

@@ -16,7 +16,7 @@ from pathlib import Path
 import torch
 
 from vnait import data as texts
-from vnait.positions.methods import METHODS
+from vnait.positions.methods import METHODS, arithmetic
 from vnait.results.record import Record
 from vnait.shared.keys import key_of
 from vnait.train.base import Base
@@ -32,7 +32,7 @@ TESTED = 600  # the first rows of a test file (BBC News has more; TREC and CoLA 
 
 def formula(method: str) -> str:
     """The present formula of a method; a record of another formula is of another run."""
-    return METHODS[method].formula if method in METHODS else method
+    return arithmetic(method) if method in METHODS else method
 
 
 def bfloat16(enabled: bool = True) -> torch.autocast:

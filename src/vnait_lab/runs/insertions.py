@@ -31,7 +31,7 @@ from numpy.random import Generator
 
 from vnait.data import Table
 from vnait.data.vocabulary import vocabulary_of
-from vnait.positions.methods import METHODS
+from vnait.positions.methods import arithmetic
 from vnait.results.record import Record
 from vnait.shared.keys import key_of
 from vnait.shared.statistics import interval, paired
@@ -198,7 +198,7 @@ def spared(
 
 def key(name: str, seed: int, variant: str) -> str:
     """The fingerprint of everything that decides a run, but the set's files."""
-    formula = METHODS[CONTROL if variant == FILTERED else variant].formula
+    formula = arithmetic(CONTROL if variant == FILTERED else variant)
     return key_of("insertions", name, variant, formula, seed, RUN.facts, TESTS, KINDS, HARMED)
 
 

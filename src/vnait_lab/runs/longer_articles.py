@@ -20,7 +20,7 @@ import numpy as np
 
 from vnait.data import Table, read
 from vnait.data.vocabulary import vocabulary_of
-from vnait.positions.methods import METHODS
+from vnait.positions.methods import arithmetic
 from vnait.results.record import Record
 from vnait.shared.keys import key_of
 from vnait.train.fitting import fit
@@ -77,7 +77,7 @@ def verdict(records: Sequence[Record]) -> Verdict:
 
 def key(seed: int, method: str) -> str:
     """The fingerprint of everything that decides a run, but the set's files."""
-    formula = METHODS[method].formula
+    formula = arithmetic(method)
     return key_of("longer_articles", method, formula, seed, RUN.facts, TRAINED, READ, SHARE)
 
 

@@ -26,7 +26,7 @@ from vnait.data import batches, collate
 from vnait.data.tasks import CLASSIFICATION, TAGGING
 from vnait.data.vocabulary import Vocabulary
 from vnait.model import VnaitForMaskedLM, seed_weights
-from vnait.positions.methods import METHODS
+from vnait.positions.methods import arithmetic
 from vnait.results.record import Record
 from vnait.shared.keys import key_of
 from vnait.shared.statistics import interval, paired
@@ -160,7 +160,7 @@ def verdict(records: Sequence[Record], name: str) -> Verdict:
 
 def key(name: str, seed: int, method: str, question: str) -> str:
     """The fingerprint of everything that decides a run, but the set's files."""
-    formula = METHODS[method].formula
+    formula = arithmetic(method)
     fixed = (RUN.facts, SHOTS, STEPS, HIDDEN, MOVED)
     return key_of("self_supervision", name, method, formula, question, seed, *fixed)
 

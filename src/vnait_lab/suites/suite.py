@@ -15,7 +15,7 @@ from torch.nn.utils.rnn import pad_sequence
 from vnait.comparison.runs import Callback, run_all
 from vnait.model import VnaitConfig, seed_weights
 from vnait.positions.building import parameters
-from vnait.positions.methods import METHODS
+from vnait.positions.methods import METHODS, arithmetic
 from vnait.positions.recipe import Recipe
 from vnait.results.record import Record
 from vnait.shared.errors import InputError, OutOfRange, did_you_mean
@@ -164,7 +164,7 @@ class Suite:
 
     def key(self, method: str, task: str, seed: int, setting: Training) -> str:
         """The fingerprint of everything that decides a run, the method's formula included."""
-        formula, asks = METHODS[method].formula, self.tasks[task].asks
+        formula, asks = arithmetic(method), self.tasks[task].asks
         return key_of(self.name, method, formula, task, asks, seed, asdict(setting))
 
     def train_and_test(
