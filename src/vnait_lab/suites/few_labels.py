@@ -149,7 +149,7 @@ def rows(records: Sequence[Record]) -> list[dict[str, Any]]:
     """Learning curves, one row per set, method and number of labels: the mean over splits with its 95 %
     interval.
     """
-    groups: dict[tuple[str, str, int], list[float]] = {}
+    groups: dict[tuple[str, str, float], list[float]] = {}
     for (name, method, _), curve in curves(records).items():
         for shots, score in curve.items():
             groups.setdefault((name, method, shots), []).append(score)
@@ -159,12 +159,14 @@ def rows(records: Sequence[Record]) -> list[dict[str, Any]]:
     ]
 
 
-def curves(records: Sequence[Record]) -> dict[tuple[str, str, int], dict[int, float]]:
-    """(set, method, seed) -> labels per class -> score."""
-    curves: dict[tuple[str, str, int], dict[int, float]] = {}
+def curves(records: Sequence[Record]) -> dict[tuple[str, str, int], dict[float, float]]:
+    """(set, method, seed) -> labels per class, of all labels their mean -> score."""
+    curves: dict[tuple[str, str, int], dict[float, float]] = {}
     for record in records:
         curve = curves.setdefault((str(record.data["name"]), record.method, record.seed), {})
-        curve[int(record.data["shots"])] = score_of(record)
+        shots = record.data["shots"]
+        labels = record.data["rows"] / len(record.data["classes"]) if shots == ALL else int(shots)
+        curve[labels] = score_of(record)
     return {key: dict(sorted(curve.items())) for key, curve in curves.items()}
 
 
@@ -173,7 +175,7 @@ def score_of(record: Record) -> float:
     return float(record.metrics[SETS[str(record.data["name"])].metric])
 
 
-def area(curve: dict[int, float]) -> float:
+def area(curve: dict[float, float]) -> float:
     """The mean height of a learning curve over log2(labels), by trapezoids, so that every doubling of the
     labels has the same weight.
 
