@@ -50,6 +50,14 @@ def test_a_file_is_split_in_tenths_whose_vocabulary_is_that_of_the_first(tmp_pat
     assert "".join(letters[int(number)] for number in task.validation) == text[19_200:21_600]
 
 
+@pytest.mark.parametrize("part", ["train", "validation", "test"])
+def test_a_change_of_any_part_of_the_text_is_another_run(part: str) -> None:
+    whole = corpus(masked=False)
+    changed = getattr(whole, part).clone()
+    changed[5] = 3 + changed[5] % 8
+    assert replace(whole, **{part: changed}).asks != whole.asks
+
+
 def test_texts_with_spaces_become_subwords(tmp_path: Path) -> None:
     task = language.tasks_of_file(file_of(tmp_path / "made.txt", 30_000))["next-made"]
     assert task.unit == "subwords" and 259 < task.words <= language.SUBWORDS

@@ -84,7 +84,8 @@ class Corpus:
     @property
     def asks(self) -> str:
         """What is asked, part of the keys of runs: with the text, as far as a sum can say."""
-        sums = [int((part * torch.arange(1, len(part) + 1)).sum()) for part in (self.train, self.test)]
+        parts = self.train, self.validation, self.test
+        sums = [int((part * torch.arange(1, len(part) + 1)).sum()) for part in parts]
         return f"{'which token is masked' if self.masked else 'what comes next'}? {self.unit} {sums}"
 
 
