@@ -21,6 +21,7 @@ import threading
 import time
 from pathlib import Path
 
+import numpy as np
 import openpyxl
 import pytest
 import torch
@@ -184,6 +185,25 @@ def test_no_colour_where_none_is_wanted(environment, coloured, home):
 
 
 # What every command gives
+
+
+@pytest.mark.parametrize("method", ["none", "averaged", "tfidf"])
+def test_a_training_learns_words_of_rows_without_a_label(method, home, said):
+    with (home / "data.csv").open("a") as data:
+        data.write("further film,\n" * 5)
+    steps = ("--steps", "2") if method == "none" else ()
+    said("train", "data.csv", "--method", method, *steps, "--out", "new")
+    model = predict.load("new")
+    if method == "none":
+        assert "further" in model.tokenizer.get_vocab()
+        return
+    (part, *_) = model.features.parts
+    assert ("further" in part.terms) == (method == "averaged")
+    if method == "tfidf":
+        texts = text.read("data.csv")
+        having = sum("film" in row.split() for row in [*texts.texts, *texts.more])
+        counted = len(texts) + len(texts.more)
+        assert part.idf[part.terms.index("film")] == pytest.approx(np.log((1 + counted) / (1 + having)) + 1)
 
 
 def test_train(home, said, document):

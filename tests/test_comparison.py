@@ -301,6 +301,25 @@ def test_words_are_learned_from_the_rest_of_the_texts_or_from_the_labelled_rows_
     assert plan.unlabelled_rows(replace(training, method="one-hot")) == 0
 
 
+@pytest.mark.parametrize("shots", [2, "all"])
+def test_words_are_learned_from_rows_without_a_label_too(shots, tmp_path):
+    table = replace(texts_of(), more=["further film"] * 3)
+    rest, none = (plan_of(table=table, shots=(shots,), unlabelled=word) for word in ("rest", "none"))
+    training = Training(method="tfidf", shots=shots, seed=0)
+    words, alone = (
+        plan.vocabulary(*plan.vocabulary_key(training)).tokenizer.get_vocab() for plan in (rest, none)
+    )
+    assert "further" in words and "further" not in alone
+    learned = len(rest.split(0)[0]) - len(rest.rows(shots, 0)[0]) + 3
+    assert (rest.unlabelled_rows(training), none.unlabelled_rows(training)) == (learned, 0)
+    assert len({plan.key(training) for plan in (rest, none, plan_of(shots=(shots,)))}) == 3
+    fitted = module.fit_model(rest, training, rest.vocabulary(0))
+    part = fitted.features.parts[0]
+    counted = [*rest.split(0)[0].texts, *table.more]
+    having = sum("film" in text.split() for text in counted)
+    assert part.idf[part.terms.index("film")] == pytest.approx(np.log((1 + len(counted)) / (1 + having)) + 1)
+
+
 @pytest.mark.parametrize("unlabelled", ["rest", "none"])
 def test_tfidf_counts_texts_with_a_term_among_the_rest_or_among_the_labelled_rows(unlabelled, tmp_path):
     plan = plan_of(shots=(2,), unlabelled=unlabelled)

@@ -12,6 +12,7 @@ import lzma
 import os
 import tracemalloc
 import zipfile
+from dataclasses import replace
 from datetime import time
 from itertools import product
 from pathlib import Path
@@ -436,16 +437,22 @@ def test_no_text_at_all(tmp_path):
     ],
 )
 def test_rows_without_a_label_are_dropped_counted_and_named(tmp_path, name, content, caplog):
-    table = read(written(tmp_path, name, content))
+    path = written(tmp_path, name, content)
+    table, tests = read(path), read(path, of_tests=True)
     assert (table.texts, table.labels, table.dropped) == (["a", "f"], ["1", "2"], 4)
     numbers = "3, 4, 5" if name == "d.csv" else "2, 3, 4"  # the header is a row of a table, too
-    assert f"{name}: dropped 4 of 6 rows, which have no label: rows {numbers} and 1 more." in caplog.text
+    rows = f"rows {numbers} and 1 more."
+    learned = "4 of 6 rows have no label; words alone are learned from them"
+    assert f"{name}: {learned}: {rows}" in caplog.text
+    assert f"{name}: dropped 4 of 6 rows, which have no label: {rows}" in caplog.text
+    assert table.more == table.select([1]).more == list("bcde")
+    assert tests == replace(table, more=[]) and tests.fingerprint != table.fingerprint
 
 
 def test_a_missing_label_in_parquet(tmp_path, caplog):
     path = tmp_path / "d.parquet"
     pq.write_table(pa.table({"text": ["a", "b", "c"], "label": [1.0, float("nan"), None]}), path)
-    assert read(path).texts == ["a"] and "dropped 2 of 3 rows, which have no label: rows 2, 3." in caplog.text
+    assert read(path).texts == ["a"] and "2 of 3 rows have no label" in caplog.text
 
 
 def test_no_label_at_all(tmp_path):

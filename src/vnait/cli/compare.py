@@ -89,8 +89,8 @@ Unlabelled = Annotated[
     option(
         Panel.COMPARISON,
         "TEXTS",
-        "Texts without labels to learn words from in addition to the rows of --shots; rest takes the other "
-        "training rows [possible values: rest, none]",
+        "Texts to learn words from in addition to the rows of --shots; rest takes the other training rows, "
+        "without their labels, and rows that have none [possible values: rest, none]",
     ),
 ]
 EXAMPLES = examples(

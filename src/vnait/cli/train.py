@@ -229,7 +229,7 @@ def _simple(
     if base is not None:
         reads = baselines.pooled(base)
     elif method in READS_VECTORS:
-        reads = vocabulary_of(table.texts, **words, seed=run.seed)
+        reads = vocabulary_of([*table.texts, *table.more], **words, seed=run.seed)
     with threads(run.threads):
         fitted = baselines.fit_baseline(
             method if base is None else baselines.FROZEN,
@@ -240,6 +240,7 @@ def _simple(
             seed=run.seed,
             validation=run.held_out(len(table)),
             class_weight=run.class_weight,
+            more=[*table.texts, *table.more] if table.more else None,
         )
     assert fitted.record is not None
     fitted.save(out, extras={cards.NAME: cards.card(fitted.record, summary(table, words["tokenization"]))})
@@ -361,7 +362,7 @@ def _words(run: Run, table: Table, words: Words, folder: Path | None) -> Vocabul
     from vnait.train.base import Base
 
     if run.base is None:
-        return vocabulary_of(table.texts, **words, seed=run.seed)
+        return vocabulary_of([*table.texts, *table.more], **words, seed=run.seed)
     named = {
         "--vectors": words["vectors"] is not None,
         "--vector-words": words["vector_words"] is not None,

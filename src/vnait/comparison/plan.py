@@ -129,12 +129,17 @@ class Plan:
         if self.test is not None and shots == ALL:
             seed = 0  # all seeds have the same training texts
         return vocabulary_of(
-            self.rows(shots, seed)[0].texts,
+            [*self.rows(shots, seed)[0].texts, *self.more],
             vectors=self.vectors,
             vector_words=self.vector_words,
             tokenization=self.tokenization,
             seed=seed,
         )
+
+    @property
+    def more(self) -> list[str]:
+        """The file's texts without a label, where they are read."""
+        return self.table.more if self.unlabelled == REST else []
 
     def vocabulary_key(self, training: Training) -> tuple[int, Shots]:
         """The arguments of a training's `vocabulary`, which many trainings share."""
@@ -148,7 +153,8 @@ class Plan:
 
     def counts_rest(self, training: Training) -> bool:
         """Whether a simple model counts terms in texts without labels."""
-        return training.method in READS_MORE and training.shots != ALL and self.unlabelled == REST
+        more = self.unlabelled == REST and (training.shots != ALL or bool(self.more))
+        return more and training.method in READS_MORE
 
     def unlabelled_rows(self, training: Training) -> int:
         """How many texts without labels a training reads."""
@@ -156,7 +162,8 @@ class Plan:
         reads = training.method in (*READS_VECTORS, *READS_MORE, *METHODS)
         if self.unlabelled == NONE or not reads:
             return 0
-        return len(self.split(training.seed)[0]) - len(self.rows(training.shots, training.seed)[0])
+        rest = len(self.split(training.seed)[0]) - len(self.rows(training.shots, training.seed)[0])
+        return rest + len(self.more)
 
     def chance_level(self, metric: str = "") -> float:
         """The score of an answer that does not depend on the text, mean over the splits: of the most frequent
@@ -242,6 +249,8 @@ class Plan:
         if self.counts_rest(training):
             run["idf"] = "of the other training texts, too"
         alone = [] if self.reads_rest(training) else ["words of the labelled rows"]
+        if self.table.more and not self.more:
+            alone.append("no text without a label")
         texts = self.table.fingerprint, tests, vectors, self.tokenization
         return key_of(asdict(training), run, *texts, *alone)
 

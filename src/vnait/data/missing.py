@@ -27,8 +27,9 @@ def check_texts(source: str, texts: Iterable[str], number: Number) -> None:
 
 def complete_rows(
     source: str, texts: Sequence[str], labels: Sequence[str], number: Number, *, sets: bool, of_tests: bool
-) -> list[int]:
-    """The rows with a text and a label; how many others there are is logged. InputError if none has both.
+) -> tuple[list[int], list[int]]:
+    """The rows with a text and a label, and those with a text alone, of which a training learns words; how
+    many others there are is logged. InputError if no row has both.
 
     sets     the labels are sets, of which the empty one is an answer, too
     of_tests    test rows, of which all may have that answer
@@ -43,14 +44,16 @@ def complete_rows(
             "texts without labels, use label=None."
         )
     empty = "of which a text is empty" if are_pairs(texts) else "whose text is empty"
-    for rows, why in ((textless, empty), ([] if sets else unlabelled, "which have no label")):
+    without = [] if sets else unlabelled
+    learned = "%d of %d rows have no label; words alone are learned from them"
+    for rows, message in (
+        (textless, f"dropped %d of %d rows, {empty}"),
+        (without, "dropped %d of %d rows, which have no label" if of_tests else learned),
+    ):
         dropped.update(rows)
         if rows:
-            logger.warning(
-                "%s: dropped %d of %d rows, %s: %s.",
-                *(source, len(rows), len(texts), why, row_numbers(rows, number)),
-            )
-    return [row for row in range(len(texts)) if row not in dropped]
+            logger.warning(f"%s: {message}: %s.", source, len(rows), len(texts), row_numbers(rows, number))
+    return [row for row in range(len(texts)) if row not in dropped], [] if of_tests else without
 
 
 def _textless(source: str, texts: Iterable[str]) -> tuple[int, list[int]]:

@@ -10,7 +10,7 @@ import sys
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import chain
 from pathlib import Path
 from typing import BinaryIO, Unpack
@@ -37,6 +37,7 @@ class Table:
            tag for each word of its text, both with a space between them; "multilabel" if a text has any
            number of labels, with | between them
     groups what rows belong to, such as their authors; a split leaves each group whole on one side
+    more   texts without a label, of which words are learned; no part of the rows
 
     >>> table = Table(texts=["good", "bad", "fine"], labels=["1", "0", "1"], name="three.csv", dropped=0)
     >>> len(table), table.select([2, 0]).texts
@@ -49,6 +50,7 @@ class Table:
     dropped: int
     task: str = CLASSIFICATION
     groups: list[str] | None = None
+    more: list[str] = field(default_factory=list)
 
     def __len__(self) -> int:
         return len(self.texts)
@@ -67,13 +69,14 @@ class Table:
 
     @property
     def fingerprint(self) -> str:
-        """The first 16 hexadecimal digits of the SHA-256 of texts and labels."""
+        """The first 16 hexadecimal digits of the SHA-256 of texts, labels, and texts without a label."""
         # JSON marks where a cell ends; joined by a separator, two cells could look like one.
         digest = hashlib.sha256(b"[")
         end = "]" if self.task == CLASSIFICATION else f"] {self.task}"
         encode = json.JSONEncoder().iterencode  # json.dumps would take more memory than the cells
         groups = [] if self.groups is None else encode(self.groups)
-        for part in chain(encode(self.texts), [", "], encode(self.labels), [end], groups):
+        more = ["more", *encode(self.more)] if self.more else []
+        for part in chain(encode(self.texts), [", "], encode(self.labels), [end], groups, more):
             digest.update(part.encode())
         return digest.hexdigest()[:16]
 
@@ -129,7 +132,8 @@ def read(
     group: str | None = None,
     **layout: Unpack[Layout],
 ) -> Table:
-    """The columns `text` and `label` of `source`; rows without text or label are dropped and logged.
+    """The columns `text` and `label` of `source`; rows without text or label are dropped and logged. Texts
+    without a label are `Table.more`, unless they are test rows.
 
     source   a CSV, TSV, JSONL or JSON file, packed (.gz, .bz2, .xz, .zip, .zst) or not; fastText's lines
              (__label__good a text) in one; a Parquet, Excel (.xlsx, .xls) or .ods file; a folder that has a
@@ -180,7 +184,8 @@ def read(
     groups = None if cells.groups is None else [sys.intern(cell.strip()) for cell in cells.groups()]
     decimal = layout.get("decimal", ".")
     labels = cleaned(labels, source, task, decimal=decimal, merge=merge_labels, known=known)
-    rows = complete_rows(source, texts, labels, cells.number, sets=sets, of_tests=of_tests)
+    rows, unlabelled = complete_rows(source, texts, labels, cells.number, sets=sets, of_tests=of_tests)
+    more = [texts[row] for row in unlabelled]
     rows = settled(
         source,
         label,
@@ -196,7 +201,8 @@ def read(
     if groups is not None and not all(groups[row] for row in rows):
         raise _no_group(source, group, cells.number(next(row for row in rows if not groups[row])))
     dropped = len(texts) - len(rows)
-    return Table(texts, list(labels), name=name, dropped=dropped, task=task, groups=groups).select(rows)
+    table = Table(texts, list(labels), name=name, dropped=dropped, task=task, groups=groups, more=more)
+    return table.select(rows)
 
 
 def _no_group(source: str, column: str | None, number: int) -> InputError:

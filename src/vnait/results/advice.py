@@ -209,12 +209,16 @@ def _labels(results: Results, best: str) -> str:
 def _unlabelled(results: Results) -> str:
     """Which situation of few labels the scores are of, and how to see the other."""
     few = [shots for shots in results.shots if shots != ALL]
-    sentence = results.words_of(few[-1]) if few else ""
-    if not sentence:
-        return ""
-    if results.unlabelled(few[-1]):
+    shots = (few or results.shots)[-1]
+    sentence = results.words_of(shots)
+    if not sentence or shots == ALL:
+        return sentence
+    if results.unlabelled(shots):
         return f"{sentence} If you have none but the labelled rows, compare with --unlabelled none."
-    return f"{sentence} If you have more texts without labels, compare with --unlabelled rest."
+    return (
+        f"{sentence} If you have more texts, add them as rows without a label, and compare with --unlabelled "
+        "rest."
+    )
 
 
 def _rows(records: Sequence[Record]) -> float:

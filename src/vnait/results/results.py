@@ -319,9 +319,11 @@ class Results:
         return max(counts, default=None)
 
     def words_of(self, shots: Shots) -> str:
-        """What words were learned from, in words; "" with all labels, or if the records don't state it."""
-        texts = None if shots == ALL else self.unlabelled(shots)
-        if texts is None:
+        """What words were learned from, in words; "" with all labels and no other text, or if the records do
+        not state it.
+        """
+        texts = self.unlabelled(shots)
+        if texts is None or (shots == ALL and not texts):
             return ""
         if not texts:
             return "Words and vectors are learned from the labelled rows alone."
