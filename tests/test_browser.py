@@ -167,7 +167,7 @@ def test_a_study_shows_its_verdicts_and_its_figure(browser: Any, study: Path) ->
 
 def test_five_thousand_records_open_in_three_seconds_and_ten_megabytes(browser: Any, tmp_path: Path) -> None:
     """Seconds of the page's own thread, so that a machine with other work to do says the same; the best of
-    three.
+    up to three.
     """
     methods = [*(f"method-{number}" for number in range(33)), "vnait"]
     path = report.write(folder_of(tmp_path, methods=methods, shots=(8, 16, 32, 64, "all"), seeds=30))
@@ -193,4 +193,6 @@ def test_five_thousand_records_open_in_three_seconds_and_ten_megabytes(browser: 
             == 5100
         )
         page.close()
+        if spent[-1] < SECONDS:
+            break
     assert min(spent) < SECONDS

@@ -65,9 +65,11 @@ def test_linear_parts_of_few_texts_are_the_same(model, labels, monkeypatch):
     assert_close(within, without)
 
 
-@pytest.mark.parametrize("kind", [np.asarray, sparse.csr_array], ids=["dense", "sparse"])
+@pytest.mark.parametrize(
+    "kind", [np.asarray, np.float32, sparse.csr_array], ids=["float64", "float32", "sparse"]
+)
 def test_inner_products_are_kept_and_weights_are_carried_back(kind):
-    rows = RANDOM.random((7, 50))
+    rows = RANDOM.random((7, 50)).astype(np.float32).astype(float)
     rows[6] = rows[5]  # of rank 6
     narrow, widen = in_span(kind(rows))
     assert narrow.shape == (7, 6)

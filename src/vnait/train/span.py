@@ -28,6 +28,7 @@ def in_span(rows: Any) -> tuple[Any, Callable[[Array], Array]]:
     count, columns = rows.shape
     if columns <= count or count > MOST or not abs(rows).sum():
         return rows, lambda weights: weights
+    rows = rows.astype(np.float64)  # embeddings are float32, whose rounding is far above `SMALL`
     products = rows @ rows.T
     squares, axes = np.linalg.eigh(products.toarray() if sparse.issparse(products) else products)
     kept = squares > SMALL * squares[-1]
