@@ -336,7 +336,7 @@ def trained(tmp_path_factory):
     """A folder with made.csv, and a model that was trained on it."""
     folder = tmp_path_factory.mktemp("control")
     rows = "a warm and funny film,good\ndull from start to finish,bad\n" * 10
-    (folder / "made.csv").write_text("text,label\n" + rows)
+    (folder / "made.csv").write_text("text,label\n" + rows + "a slow start,\n" * 3)
     cli.main(["train", f"{folder}/made.csv", "--steps", "8", "--out", f"{folder}/model", "--quiet"])
     return folder
 
@@ -352,7 +352,7 @@ def test_a_control_is_the_same_training_with_shuffled_labels(trained, capsys, mo
     learned = text.read(str(trained / "made.csv"))
     assert settings.settings == model.record.run and table.texts == learned.texts
     assert table.labels != learned.labels and sorted(table.labels) == sorted(learned.labels)
-    same = vocabulary.vocabulary_of(learned.texts)
+    same = vocabulary.vocabulary_of([*learned.texts, *learned.more])
     assert words.fingerprint == same.fingerprint
     assert "shuffled" in out.splitlines()[3] and "the same training with shuffled labels" in out
     found = replace(explain(model, ENGLISH), control=[1.0, 2.0, 3.0, 4.0, 5.0])

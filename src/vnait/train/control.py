@@ -54,6 +54,6 @@ def _vocabulary(fitted: Fitted, table: Table) -> Vocabulary:
     vectors = fitted.model.get_input_embeddings().weight.detach().numpy()
     source = "" if fitted.record is None else str(fitted.record.data["vectors"])
     words = Vocabulary(fitted.tokenizer, vectors, source, np.zeros(len(vectors), dtype=np.float32))
-    ids = np.concatenate(words.encode(table.texts, max_length=NO_LIMIT))
+    ids = np.concatenate(words.encode([*table.texts, *table.more], max_length=NO_LIMIT))
     counts = np.bincount(ids, minlength=len(vectors))
     return replace(words, frequency=(counts / counts.sum()).astype(np.float32))
