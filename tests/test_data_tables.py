@@ -442,7 +442,7 @@ def test_rows_without_a_label_are_dropped_counted_and_named(tmp_path, name, cont
     assert (table.texts, table.labels, table.dropped) == (["a", "f"], ["1", "2"], 4)
     numbers = "3, 4, 5" if name == "d.csv" else "2, 3, 4"  # the header is a row of a table, too
     rows = f"rows {numbers} and 1 more."
-    learned = "4 of 6 rows have no label; words alone are learned from them"
+    learned = "4 of 6 rows have no label; at most words are learned from them"
     assert f"{name}: {learned}: {rows}" in caplog.text
     assert f"{name}: dropped 4 of 6 rows, which have no label: {rows}" in caplog.text
     assert table.more == table.select([1]).more == list("bcde")

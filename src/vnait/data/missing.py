@@ -45,7 +45,7 @@ def complete_rows(
         )
     empty = "of which a text is empty" if are_pairs(texts) else "whose text is empty"
     without = [] if sets else unlabelled
-    learned = "%d of %d rows have no label; words alone are learned from them"
+    learned = "%d of %d rows have no label; at most words are learned from them"
     for rows, message in (
         (textless, f"dropped %d of %d rows, {empty}"),
         (without, "dropped %d of %d rows, which have no label" if of_tests else learned),
