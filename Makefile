@@ -93,7 +93,7 @@ studies: install  ## VNAIT_DATA is a folder with one folder per set; goes on whe
 	$(BIN)/python -m vnait_lab.runs.gaps
 	$(BIN)/python -m vnait_lab.runs.insertions
 	$(BIN)/python -m vnait_lab.runs.decoders
-	$(BIN)/python -m vnait_lab.runs.decoders --suite decoding --schemes alibi,cable
+	$(BIN)/python -m vnait_lab.runs.decoders --suite decoding --tasks copy,reverse,sorting --schemes alibi,t5,cable,rope
 	$(BIN)/python -m vnait_lab.runs.nine_sets
 	for shots in 64 all; do $(BIN)/python -m vnait_lab.runs.nine_sets --unlabelled rest --shots $$shots --methods vnait-uniform,vnait; done
 	$(BIN)/python -m vnait_lab.runs.rotation

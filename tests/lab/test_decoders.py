@@ -2,15 +2,37 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import torch
 
 from vnait.model import VnaitConfig, VnaitForCausalLM
 from vnait.positions.methods import METHODS
 from vnait.positions.recipe import Size
+from vnait_lab.runs import decoders
 from vnait_lab.runs.decoders import DEFAULT, SCHEMES, variants
+from vnait_lab.suites import decoding
 
 SIZE = Size(dim=16, num_heads=4)
+
+
+def test_the_decoding_suite_is_run_beside_the_default_on_the_named_tasks(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    calls: list[dict[str, Any]] = []
+    monkeypatch.setattr(
+        decoders, "run_suite", lambda suite, options, **run: calls.append({"suite": suite, **run})
+    )
+    monkeypatch.setattr(decoders, "METHODS", dict(METHODS))
+    monkeypatch.setattr(
+        "sys.argv", ["decoders", "--suite", "decoding", "--tasks", "copy", "--schemes", "alibi,t5"]
+    )
+    decoders.main()
+    (run,) = calls
+    assert run["suite"] is decoding.SUITE and tuple(run["tasks"]) == ("copy",)
+    assert run["methods"] == [DEFAULT, "alibi + neighbours", "t5 + neighbours"]
+    assert run["path"].parent.name == "decoding_neighbours"
 
 
 @pytest.mark.parametrize("scheme", SCHEMES)

@@ -31,6 +31,7 @@ SECTIONS: tuple[tuple[str, Callable[[list[Record]], Section]], ...] = (
     ("held_out", suites.of_held_out),
     ("algorithmic", suites.of_algorithms),
     ("decoding", suites.of_decoding),
+    ("decoding_neighbours", suites.of_decoding_with_neighbours),
     *(
         (f"nine_sets/{name}", partial(few_labels.as_compared, unlabelled=name))
         for name in few_labels.SITUATIONS

@@ -6,12 +6,13 @@ import itertools
 from collections.abc import Sequence
 from statistics import fmean
 
-from vnait.positions.methods import METHODS
+from vnait.positions.methods import CAUSAL, METHODS
 from vnait.results.record import Record
 from vnait_lab.page.parts import (
     Judged,
     Section,
     difference,
+    grid,
     mean,
     percent,
     prose,
@@ -270,3 +271,29 @@ def of_decoding(records: list[Record]) -> Section:
         table=table(["method", "seeds", "MRR", "mean", *names], lines),
     )
     return Section(text, [claim])
+
+
+def of_decoding_with_neighbours(records: list[Record]) -> Section:
+    """Tasks of the decoding suite, by decoders that all have the neighbours of `vnait-causal`."""
+    scores = {(score.method, score.task): score for score in decoding.SUITE.summary(records)}
+    names = {name: name for name in values_of(records, "name")}
+    methods = values_of(records, "method")
+
+    def answers(method: str, name: str) -> str:
+        score = scores.get((method, name))
+        return "-" if score is None else far_and_near(score, "exact_far", "exact_near")
+
+    def past(record: Record) -> float:
+        return fmean(record.metrics[f"exact_{share}"] for share in decoding.FAR)
+
+    def lead(method: str, name: str) -> str:
+        ours, theirs = (by_seed(records, past, method=each, name=name) for each in (CAUSAL, method))
+        return difference(ours, theirs) if ours and theirs else "-"
+
+    rivals = [method for method in methods if method != CAUSAL]
+    text = prose(
+        "decoding_neighbours",
+        answers=grid("decoder", methods, names, answers),
+        leads=grid("decoder", rivals, names, lead),
+    )
+    return Section(text, [])

@@ -1,12 +1,12 @@
 """Decoders with the same parts: every scheme beside the neighbours of `vnait-causal`.
 
     VNAIT_DATA=DIR python -m vnait_lab.runs.decoders [--texts eprstmt] [--schemes cable,rope] [--seeds 3]
-    python -m vnait_lab.runs.decoders --suite decoding [--schemes alibi,cable] [--seeds 3]
+    python -m vnait_lab.runs.decoders --suite decoding [--tasks copy,reverse] [--schemes alibi,t5] [--seeds 3]
 
 A variant is a scheme with the two views of the words before a token (as in Canon layers, arXiv 2512.17351).
-Records of the language suite go to studies/records/decoders, those of the decoding suite to those of its
-methods; recorded runs are not repeated. What was lost or won by each part of `vnait-causal` is in
-studies/findings/2026-11-30-decoders-that-decay.md.
+Records of the language suite go to studies/records/decoders, those of the decoding suite to
+studies/records/decoding_neighbours; recorded runs are not repeated. What was lost or won by each part of
+`vnait-causal` is in studies/findings/2026-11-30-decoders-that-decay.md.
 """
 
 from functools import partial
@@ -51,13 +51,14 @@ def variants() -> dict[str, Recipe]:
 
 def main() -> None:
     """Run what is not recorded."""
-    command = parser(__doc__, seeds=3, schemes=SCHEMES, texts=TEXTS)
+    command = parser(__doc__, seeds=3, schemes=SCHEMES, texts=TEXTS, tasks=tuple(QUESTIONS))
     command.add_argument("--suite", choices=("language", "decoding"), default="language")
     options = command.parse_args()
     METHODS.update(variants())
     methods = [DEFAULT, *(f"{name} + neighbours" for name in options.schemes)]
     if options.suite == "decoding":
-        run_suite(decoding.SUITE, options, methods=methods, tasks=QUESTIONS, path=path_of("decoding"))
+        path = path_of("decoding_neighbours")
+        run_suite(decoding.SUITE, options, methods=methods, tasks=options.tasks, path=path)
         return
     suite = language.suite_of(language.tasks_of_data(data_folder(command, "one folder per text")))
     tasks = [f"next-{text}" for text in options.texts]
