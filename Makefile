@@ -95,7 +95,8 @@ studies: install  ## VNAIT_DATA is a folder with one folder per set; goes on whe
 	$(BIN)/python -m vnait_lab.runs.decoders
 	$(BIN)/python -m vnait_lab.runs.decoders --suite decoding --tasks copy,reverse,sorting --schemes alibi,t5,cable,rope
 	$(BIN)/python -m vnait_lab.runs.nine_sets
-	for shots in 64 all; do $(BIN)/python -m vnait_lab.runs.nine_sets --unlabelled rest --shots $$shots --methods vnait-uniform,vnait; done
+	$(BIN)/python -m vnait_lab.runs.nine_sets --unlabelled rest --shots 64 --methods vnait-uniform,vnait
+	$(BIN)/python -m vnait_lab.runs.nine_sets --unlabelled rest --shots all --methods vnait-uniform,vnait --seeds 3 --sets splice,trec,cola,mr,subj,eprstmt
 	$(BIN)/python -m vnait_lab.runs.rotation
 	$(BIN)/vnait study language --seeds 5 --out studies/records/language
 	$(BIN)/python -m vnait_lab.runs.choices

@@ -192,8 +192,13 @@ def test_a_training_learns_words_of_rows_without_a_label(method, home, said):
     with (home / "data.csv").open("a") as data:
         data.write("further film,\n" * 5)
     steps = ("--steps", "2") if method == "none" else ()
-    said("train", "data.csv", "--method", method, *steps, "--out", "new")
+    command = ["train", "data.csv", "--method", method, *steps, "--out", "new"]
+    said(*command)
     model = predict.load("new")
+    assert model.record.data["unlabelled_rows"] == 5
+    assert "learned from 5 more texts" in Path("new/README.md").read_text()
+    said(*command, "--unlabelled", "none")
+    assert "unlabelled_rows" not in predict.load("new").record.data
     if method == "none":
         assert "further" in model.tokenizer.get_vocab()
         return

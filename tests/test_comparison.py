@@ -314,10 +314,20 @@ def test_words_are_learned_from_rows_without_a_label_too(shots, tmp_path):
     assert (rest.unlabelled_rows(training), none.unlabelled_rows(training)) == (learned, 0)
     assert len({plan.key(training) for plan in (rest, none, plan_of(shots=(shots,)))}) == 3
     fitted = module.fit_model(rest, training, rest.vocabulary(0))
+    assert fitted.record.data["unlabelled_rows"] == learned
     part = fitted.features.parts[0]
     counted = [*rest.split(0)[0].texts, *table.more]
     having = sum("film" in text.split() for text in counted)
     assert part.idf[part.terms.index("film")] == pytest.approx(np.log((1 + len(counted)) / (1 + having)) + 1)
+
+
+def test_no_word_is_learned_from_a_text_of_the_test_rows():
+    table, test = texts_of(), texts_of(rows=6)
+    table = replace(table, more=["further film", test.texts[0], "further film"])
+    plan = plan_of(table=table, test=test)
+    assert plan.more(0) == ["further film"] * 2
+    held_out = plan_of(table=replace(table, more=list(table.texts)))
+    assert not {*held_out.more(1)} & {*held_out.split(1)[1].texts} and held_out.more(1)
 
 
 @pytest.mark.parametrize("unlabelled", ["rest", "none"])

@@ -167,7 +167,7 @@ def _next(best: str, options: Mapping[str, object], plugins: Sequence[str] = ())
     """The command that trains the advised model on all rows, with the options that are not the defaults."""
     method = best.removeprefix(PREFIX)
     # A base has its own words.
-    unused = {"base"} if best == method else {"vectors", "vector_words", "tokenization", "bag"}
+    unused = {"base"} if best == method else {"vectors", "vector_words", "tokenization", "unlabelled", "bag"}
     if best == method and method not in METHODS:
         unused |= set(FOR_TRANSFORMERS)
         unused |= set() if method in READS_VECTORS else {"vectors", "vector_words"}

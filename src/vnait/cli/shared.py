@@ -6,7 +6,7 @@ import inspect
 import logging
 import sys
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from functools import partial, wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar, cast, get_type_hints
@@ -267,13 +267,19 @@ def read_with_tests(
     files: FileOptions,
     labels: LabelOptions,
     task: str,
+    unlabelled: str = "rest",
 ) -> tuple[Table, Table | None]:
     """The table of a source, and that of a file of test rows, whose columns have the same names."""
+    if unlabelled not in ("rest", "none"):
+        raise InputError(f"--unlabelled {unlabelled}: give rest or none.")
     read = partial(read_table, text=text, label=label, files=files, task=task)
     table = read(source, **asdict(labels))
+    if unlabelled == "none":
+        table = replace(table, more=[])
     if test is None:
         return table, None
-    return table, read(test, of_tests=True, **asdict(labels), known=table.label_names)
+    tests = read(test, of_tests=True, **asdict(labels), known=table.label_names)
+    return replace(table, more=table.unlike(tests)), tests
 
 
 def check_folder(folder: Path, whose: str = "`vnait train` or `vnait compare` saved a model in") -> None:

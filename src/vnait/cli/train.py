@@ -113,6 +113,15 @@ def train_command(
     vector_words: shared.VectorWords = None,
     tune_vectors: Annotated[bool, shared.setting("tune_vectors", panel=Panel.MODEL)] = Run.tune_vectors,
     tokenization: shared.Tokenization = "words",
+    unlabelled: Annotated[
+        str,
+        option(
+            Panel.MODEL,
+            "TEXTS",
+            "Texts to learn words from in addition to the labelled rows; rest takes the rows without a label "
+            "[possible values: rest, none]",
+        ),
+    ] = "rest",
     max_length: shared.MaxLength = Run.max_length,
     bag: shared.Bag = Run.bag,
     steps: shared.Steps = Run.steps,
@@ -138,7 +147,7 @@ def train_command(
     weights = shared.class_weight_of(class_weight)
     if folder is not None:
         run, words["tokenization"], task = _continued(context, folder, weights)
-    read = partial(shared.read_with_tests, data, test, text, label, files, labels, task)
+    read = partial(shared.read_with_tests, data, test, text, label, files, labels, task, unlabelled)
     if folder is None and (method in SIMPLE_OF.get(task, ()) or (base is not None and method == FROZEN)):
         _check_simple(method, context.params)
         run = Run(seed=seed, class_weight=weights, threads=threads)

@@ -146,8 +146,8 @@ def compare(
     vector_words    first words of that file that the models know, beside those of the training
                 texts; None: 50,000
     tokenization    "words", "characters" or "jieba"
-    unlabelled  what words, vectors and idf are learned from with fewer shots than "all": "rest", the rest of
-                the training texts too, without their labels; "none", the labelled rows alone
+    unlabelled  what words, vectors and idf are learned from: "rest", the rest of the training texts too,
+                without their labels, and the rows that have none; "none", the labelled rows alone
     shots       training rows per class (validation rows included), or "all"
     seeds       how many, or which; each seed has its own rows, splits, starting weights and batches, the same
                 for every method

@@ -51,7 +51,8 @@ class Plan:
               positions) and base:METHOD; its frozen embeddings are one more baseline
     chooses   whether a best method is chosen by validation scores
     unlabelled   what words, vectors and the idf of tfidf are learned from: "rest", all training texts of the
-              split, those without a chosen label included, or "none", the texts that labels are learned from
+              split, those without a chosen label included, and the table's texts without a label; or "none",
+              the texts that labels are learned from
     """
 
     table: Table
@@ -129,17 +130,20 @@ class Plan:
         if self.test is not None and shots == ALL:
             seed = 0  # all seeds have the same training texts
         return vocabulary_of(
-            [*self.rows(shots, seed)[0].texts, *self.more],
+            [*self.rows(shots, seed)[0].texts, *self.more(seed)],
             vectors=self.vectors,
             vector_words=self.vector_words,
             tokenization=self.tokenization,
             seed=seed,
         )
 
-    @property
-    def more(self) -> list[str]:
-        """The file's texts without a label, where they are read."""
-        return self.table.more if self.unlabelled == REST else []
+    def more(self, seed: int) -> list[str]:
+        """The file's texts without a label, where they are read, but for texts of the test rows."""
+        return self.table.unlike(self.split(seed)[1]) if self.unlabelled == REST else []
+
+    def unlabelled_texts(self, seed: int) -> list[str]:
+        """All texts that may be read without their labels: those of the split, and `more`."""
+        return [*self.split(seed)[0].texts, *self.more(seed)]
 
     def vocabulary_key(self, training: Training) -> tuple[int, Shots]:
         """The arguments of a training's `vocabulary`, which many trainings share."""
@@ -153,8 +157,8 @@ class Plan:
 
     def counts_rest(self, training: Training) -> bool:
         """Whether a simple model counts terms in texts without labels."""
-        more = self.unlabelled == REST and (training.shots != ALL or bool(self.more))
-        return more and training.method in READS_MORE
+        more = training.shots != ALL or bool(self.table.more)
+        return more and training.method in READS_MORE and self.unlabelled == REST
 
     def unlabelled_rows(self, training: Training) -> int:
         """How many texts without labels a training reads."""
@@ -163,7 +167,7 @@ class Plan:
         if self.unlabelled == NONE or not reads:
             return 0
         rest = len(self.split(training.seed)[0]) - len(self.rows(training.shots, training.seed)[0])
-        return rest + len(self.more)
+        return rest + len(self.more(training.seed))
 
     def chance_level(self, metric: str = "") -> float:
         """The score of an answer that does not depend on the text, mean over the splits: of the most frequent
@@ -249,7 +253,7 @@ class Plan:
         if self.counts_rest(training):
             run["idf"] = "of the other training texts, too"
         alone = [] if self.reads_rest(training) else ["words of the labelled rows"]
-        if self.table.more and not self.more:
+        if self.table.more and self.unlabelled == NONE:
             alone.append("no text without a label")
         texts = self.table.fingerprint, tests, vectors, self.tokenization
         return key_of(asdict(training), run, *texts, *alone)

@@ -108,7 +108,7 @@ def fit_model(plan: Plan, training: Training, words: Vocabulary) -> Fitted | Lin
             seed=training.seed,
             validation=plan.run.held_out(len(table)) if plan.chooses else 0,
             class_weight=plan.run.class_weight,
-            more=[*plan.split(training.seed)[0].texts, *plan.more] if plan.counts_rest(training) else None,
+            more=plan.unlabelled_texts(training.seed) if plan.counts_rest(training) else None,
         )
     else:
         run = plan.run_of(training)

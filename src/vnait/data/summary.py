@@ -16,7 +16,7 @@ BINS = 24  # of the histogram of lengths, at most
 def summary(table: Table, tokenization: str) -> dict[str, Any]:
     """Rows, classes, lengths and repeats, ready for JSON.
 
-    name, rows, dropped (rows without text), fingerprint
+    name, rows, dropped (rows of which nothing is read), fingerprint
     classes      label -> rows that have it, or tag -> words, the most frequent first; {} in regression
     numbers      only in regression: quantiles of the labels
     duplicates   rows that repeat an earlier text, ignoring case, punctuation and spacing
@@ -39,7 +39,7 @@ def summary(table: Table, tokenization: str) -> dict[str, Any]:
         **({"numbers": np.quantile(values, QUANTILES).tolist()} if numbers else {}),
         "name": table.name,
         "rows": len(table),
-        "dropped": table.dropped,
+        "dropped": table.dropped - len(table.more),
         "fingerprint": table.fingerprint,
         "classes": {} if numbers else dict(Counter(labels).most_common()),
         "duplicates": duplicates(table.texts),

@@ -11,6 +11,7 @@ import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from itertools import chain
 from pathlib import Path
 from typing import BinaryIO, Unpack
@@ -31,7 +32,8 @@ from vnait.shared.files import home
 
 @dataclass(frozen=True)
 class Table:
-    """Texts and labels (None if there are none), row by row; `dropped` counts the rows without text or label.
+    """Texts and labels (None if there are none), row by row; `dropped` counts the rows of the source without
+    text or label.
 
     task   "classification"; "regression" if the labels are numbers, as written; "tagging" if a label has a
            tag for each word of its text, both with a space between them; "multilabel" if a text has any
@@ -67,7 +69,7 @@ class Table:
         """What `single_labels` has, each once; numbers have no names."""
         return set() if self.task == REGRESSION else set(self.single_labels)
 
-    @property
+    @cached_property
     def fingerprint(self) -> str:
         """The first 16 hexadecimal digits of the SHA-256 of texts, labels, and texts without a label."""
         # JSON marks where a cell ends; joined by a separator, two cells could look like one.
@@ -75,7 +77,7 @@ class Table:
         end = "]" if self.task == CLASSIFICATION else f"] {self.task}"
         encode = json.JSONEncoder().iterencode  # json.dumps would take more memory than the cells
         groups = [] if self.groups is None else encode(self.groups)
-        more = ["more", *encode(self.more)] if self.more else []
+        more = chain(["more"], encode(self.more)) if self.more else []
         for part in chain(encode(self.texts), [", "], encode(self.labels), [end], groups, more):
             digest.update(part.encode())
         return digest.hexdigest()[:16]
@@ -97,6 +99,11 @@ class Table:
     def shots(self, *, count: int, seed: int) -> list[int]:
         """`count` random rows of every class, or of all rows if labels are numbers."""
         return rows.shots(self._classes, count=count, seed=seed, groups=self.groups)
+
+    def unlike(self, test: Table) -> list[str]:
+        """The texts without a label, but for those that test rows have."""
+        tests = set(test.texts)
+        return [text for text in self.more if text not in tests]
 
     def check_apart(self, test: Table) -> None:
         """Raise InputError if test rows are of groups that this table has."""
@@ -132,8 +139,8 @@ def read(
     group: str | None = None,
     **layout: Unpack[Layout],
 ) -> Table:
-    """The columns `text` and `label` of `source`; rows without text or label are dropped and logged. Texts
-    without a label are `Table.more`, unless they are test rows.
+    """The columns `text` and `label` of `source`; rows without text or label are left out and logged, but
+    texts without a label are in `Table.more`, unless they are test rows.
 
     source   a CSV, TSV, JSONL or JSON file, packed (.gz, .bz2, .xz, .zip, .zst) or not; fastText's lines
              (__label__good a text) in one; a Parquet, Excel (.xlsx, .xls) or .ods file; a folder that has a

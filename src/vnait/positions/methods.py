@@ -138,6 +138,7 @@ METHODS: dict[str, Recipe] = {
         make=lambda size: _method(coordinates=c.Index(), encoding=e.Sinusoid(dim=size.dim, learned=True)),
         formula="sinusoidal with w_k = 10000^(-2k/d) exp(c_k), c learned from 0",
         source="Wang et al., On Position Embeddings in BERT, ICLR 2021",
+        base="sinusoidal",
     ),
     "learned": Recipe(
         make=lambda size: _method(
@@ -162,12 +163,14 @@ METHODS: dict[str, Recipe] = {
         ),
         formula="sinusoidal on lambda (i + shift + local_i), drawn in training",
         source="CAPE, arXiv 2106.03143",
+        base="sinusoidal",
     ),
     "randomized-sinusoidal": Recipe(
         make=lambda size: _method(coordinates=_randomized(size), encoding=e.Sinusoid(dim=size.dim)),
         formula="sinusoidal on n sorted random positions below 2048, or 4 times the longest text; in "
         "evaluation their means",
         source="arXiv 2305.16843",
+        base="sinusoidal",
     ),
     "rope": Recipe(
         make=lambda size: _method(coordinates=c.Index(), encoding=_rotary(size)),
@@ -178,16 +181,19 @@ METHODS: dict[str, Recipe] = {
         make=lambda size: _method(coordinates=c.Index(), encoding=_rotary(size, "linear")),
         formula="rope on i/4",
         source="position interpolation, arXiv 2306.15595",
+        base="rope",
     ),
     "rope-ntk": Recipe(
         make=lambda size: _method(coordinates=c.Index(), encoding=_rotary(size, "dynamic")),
         formula="rope with a base that grows with the length past the longest text",
         source="dynamic NTK, transformers' ROPE_INIT_FUNCTIONS",
+        base="rope",
     ),
     "rope-yarn": Recipe(
         make=lambda size: _method(coordinates=c.Index(), encoding=_rotary(size, "yarn")),
         formula="rope, low frequencies / 4, high ones kept; scores * (0.1 ln 4 + 1)^2",
         source="arXiv 2309.00071, as in transformers",
+        base="rope",
     ),
     "rope-p": Recipe(
         make=lambda size: _method(
@@ -195,17 +201,20 @@ METHODS: dict[str, Recipe] = {
         ),
         formula="rope in half of the pairs, w_k = 1024^(-4k/K), k < K/4; scores * log n/log n0",
         source="p-RoPE, arXiv 2410.06205, with LogN as in arXiv 2505.17083",
+        base="rope",
     ),
     "randomized-rope": Recipe(
         make=lambda size: _method(coordinates=_randomized(size), encoding=_rotary(size)),
         formula="rope on n sorted random positions below 2048, or 4 times the longest text; in evaluation "
         "their means",
         source="arXiv 2305.16843",
+        base="rope",
     ),
     "xpos": Recipe(
         make=lambda size: _method(coordinates=c.Index(), encoding=e.XPos(width=size.width)),
         formula="rope, and pairs of scores * zeta_k^((i-j)/512); for decoders: keys after the query gain",
         source="arXiv 2212.10554, algorithm 1",
+        base="rope",
     ),
     "lpi": Recipe(
         make=lambda size: _method(
@@ -213,6 +222,7 @@ METHODS: dict[str, Recipe] = {
         ),
         formula="rope on R_i = cumsum(softplus(f(e_{i-1}, e_i)))",
         source="learned position increments: RoPE at running sums",
+        base="rope",
     ),
     "alibi": Recipe(
         make=lambda size: _method(coordinates=c.Index(), encoding=e.AlibiBias(num_heads=size.num_heads)),
@@ -270,6 +280,7 @@ METHODS: dict[str, Recipe] = {
         ),
         formula="rope-p's rotation; a scores + 1 - a^2, a^2 = 1 + 2 log(1 + |i-j|/10)",
         source="arXiv 2505.17083, section 3.2, both directions",
+        base="rope-p",
     ),
     "nape": Recipe(
         make=lambda size: _method(
@@ -357,6 +368,7 @@ METHODS: dict[str, Recipe] = {
         make=lambda size: _vnait(size, c.Ends(c.Span(source="uniform"))),
         formula="vnait with g = 1: S_i = 100 i/n, nothing learned in S",
         source="control: frozen uniform S",
+        base="vnait",
     ),
     "vnait-warp": Recipe(
         make=lambda size: _vnait(size, c.Ends(c.Span(source="warp")), speed=1.0, rotates=False),
@@ -371,6 +383,7 @@ METHODS: dict[str, Recipe] = {
         formula="vnait without the fast window, with g also of a state that the last token that counts as a "
         "mark has set",
         source="this project; studies/findings/",
+        base="vnait",
     ),
     "vnait-causal": Recipe(
         make=_vnait_causal,
@@ -379,6 +392,7 @@ METHODS: dict[str, Recipe] = {
         "of four heads scores - |R_hi - R_hj|, R_h = cumsum(softplus(w_h . e + b_h)), in the others scores * "
         "log n/log n0",
         source="the same, for decoders, without the fast window; studies/findings/",
+        base="vnait",
     ),
     "vnait-paper": Recipe(
         make=lambda size: _method(
@@ -393,16 +407,15 @@ METHODS: dict[str, Recipe] = {
 
 
 def arithmetic(name: str) -> str:
-    """The formula of a method, and that of the method it begins with: a run's key changes with both.
+    """The formula of a method, and that of its base: a run's key changes with both.
 
     >>> arithmetic("vnait-uniform").startswith("vnait with g = 1: S_i = 100 i/n")
     True
     >>> arithmetic("vnait-uniform").endswith(METHODS["vnait"].formula)
     True
     """
-    formula = METHODS[name].formula
-    base = formula.partition(" ")[0]
-    return f"{formula}; {arithmetic(base)}" if base in METHODS and base != name else formula
+    recipe = METHODS[name]
+    return recipe.formula if recipe.base is None else f"{recipe.formula}; {arithmetic(recipe.base)}"
 
 
 def unknown(names: Iterable[str]) -> Iterator[str]:

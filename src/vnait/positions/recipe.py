@@ -36,8 +36,12 @@ class Size:
 
 @dataclass(frozen=True, kw_only=True)
 class Recipe:
-    """An entry of `METHODS`: a method's constructor, its formula and its source."""
+    """An entry of `METHODS`: a method's constructor, its formula and its source.
+
+    base   the method of this library that the formula changes; a run's key changes with both
+    """
 
     make: Callable[[Size], Method]
     formula: str
     source: str
+    base: str | None = None

@@ -215,10 +215,7 @@ def _unlabelled(results: Results) -> str:
         return sentence
     if results.unlabelled(shots):
         return f"{sentence} If you have none but the labelled rows, compare with --unlabelled none."
-    return (
-        f"{sentence} If you have more texts, add them as rows without a label, and compare with --unlabelled "
-        "rest."
-    )
+    return f"{sentence} If you have more texts, leave their labels empty, and compare with --unlabelled rest."
 
 
 def _rows(records: Sequence[Record]) -> float:

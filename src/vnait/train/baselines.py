@@ -44,7 +44,7 @@ from vnait.train.base import Base
 from vnait.train.features import Contexts, Features, Joined, Pooled, Terms
 from vnait.train.linear import LinearClassifier
 from vnait.train.run import FROZEN as EMBEDDED
-from vnait.train.run import PREFIX, READS_VECTORS
+from vnait.train.run import PREFIX, READS_MORE, READS_VECTORS
 from vnait.train.span import in_span
 from vnait.train.tasks import target_of, with_names
 
@@ -169,23 +169,27 @@ def _linear(
 ) -> LinearClassifier:
     """A linear model of `features`, or of their `matrix` in another form; of several labels one per label."""
     table, labels = rows.table, _labels(rows.table)
-    matrix, widen = in_span(features(table.texts) if matrix is None else matrix)
-    if table.task == MULTILABEL:
-        classes = list(target_of(table).names)
-        # With C = 1, few rows leave most labels below 1/2.
-        head = LogisticRegression(C=STRENGTH, max_iter=2000)
-        weights, bias = of_each(head, matrix, labels, rows.weights)
-    elif table.task == REGRESSION:
-        ridge = fitted(Ridge(solver="lsqr"), "alpha", ALPHAS, matrix, labels, rows.weights, table.groups)
-        classes, weights, bias = [NUMBER], ridge.coef_[None], np.array([ridge.intercept_])
-    else:
-        groups = None if table.task == TAGGING else table.groups
-        head = fitted(LogisticRegression(max_iter=2000), "C", strengths, matrix, labels, rows.weights, groups)
-        names, (weights, bias) = list(map(str, head.classes_)), both_classes(head)
-        classes = ordered(names)
-        order = list(map(names.index, classes))
-        weights, bias = weights[order], bias[order]
-    weights = widen(weights)
+    matrix = features(table.texts) if matrix is None else matrix
+    with one_thread():  # sums in a fixed order, whatever else runs
+        matrix, widen = in_span(matrix)
+        if table.task == MULTILABEL:
+            classes = list(target_of(table).names)
+            # With C = 1, few rows leave most labels below 1/2.
+            head = LogisticRegression(C=STRENGTH, max_iter=2000)
+            weights, bias = of_each(head, matrix, labels, rows.weights)
+        elif table.task == REGRESSION:
+            ridge = fitted(Ridge(solver="lsqr"), "alpha", ALPHAS, matrix, labels, rows.weights, table.groups)
+            classes, weights, bias = [NUMBER], ridge.coef_[None], np.array([ridge.intercept_])
+        else:
+            groups = None if table.task == TAGGING else table.groups
+            head = fitted(
+                LogisticRegression(max_iter=2000), "C", strengths, matrix, labels, rows.weights, groups
+            )
+            names, (weights, bias) = list(map(str, head.classes_)), both_classes(head)
+            classes = ordered(names)
+            order = list(map(names.index, classes))
+            weights, bias = weights[order], bias[order]
+        weights = widen(weights)
     return LinearClassifier(
         name=name,
         features=features,
@@ -321,6 +325,8 @@ def fit_baseline(
         metrics |= _test_scores(model, test, rows)
     if name in READS_VECTORS and isinstance(words, Vocabulary):
         facts["vectors"] = words.source
+    if table.more and name in (*READS_VECTORS, *READS_MORE):
+        facts["unlabelled_rows"] = len(table.more)
     source = None if words is None else (words if isinstance(words, Vocabulary) else words.base).source
     record = Record.now(
         key=key_of(
@@ -364,7 +370,7 @@ def _of(name: str, rows: Rows) -> LinearClassifier:
             "(method=) to fine-tune the base."
         )
     make = frozen if name == FROZEN else BY_TASK[rows.table.task][name]
-    with one_thread(), ignoring_few_rows():  # sums in a fixed order, whatever else runs
+    with ignoring_few_rows():
         return replace(make(name, rows), pairs=are_pairs(rows.table.texts))
 
 

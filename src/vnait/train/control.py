@@ -26,7 +26,10 @@ def shuffled(
     InputError if these are other rows, or if the model does not have the vectors that it learned with.
     """
     record = fitted.record
-    if record is None or record.data.get("fingerprint") != table.fingerprint:
+    tables = (table, replace(table, more=[]))  # with its rows without a label, or without
+    fingerprint = None if record is None else record.data.get("fingerprint")
+    table = next((rows for rows in tables if rows.fingerprint == fingerprint), table)
+    if record is None or fingerprint != table.fingerprint:
         raise InputError(
             f"{table.name} does not have the rows that the model learned from; give the file that "
             "`vnait train` was given, with the same --text, --label and --group."

@@ -213,6 +213,8 @@ def _facts(table: Table, test: Table | None, labelled: Labelled) -> dict[str, An
         "vocabulary": len(labelled.vocabulary.tokenizer),
     }
     if isinstance(labelled.vocabulary, Vocabulary):
+        if table.more:
+            facts["unlabelled_rows"] = len(table.more)
         facts["unknown_share"] = unknown_share(labelled.vocabulary.tokenizer, labelled.ids)
         if coverages := labelled.vocabulary.covers(None if test is None else test.texts):
             facts["coverage"] = coverages

@@ -67,6 +67,7 @@ def as_compared(records: list[Record], unlabelled: str) -> Section:
             text += prose(
                 "nine_sets_more",
                 labels="All labels" if shots == ALL else f"{shots} labels per class",
+                draws="three seeds of the same rows" if shots == ALL else "ten draws of rows",
                 scores=heights(more, methods, sets),
                 differences=differences(more, sets),
                 alone=alone(more, sets),

@@ -361,9 +361,9 @@ def _unmatched(records: Sequence[Record], method: str) -> list[str]:
 
 
 def _draws(records: Sequence[Record]) -> dict[str, dict[tuple[str, int], set[int]]]:
-    """Method -> (set, labels per class) -> the seeds that ran."""
+    """Method -> (set, labels per class) -> the seeds that ran; all labels are no draw."""
     draws: dict[str, dict[tuple[str, int], set[int]]] = {}
-    for record in records:
+    for record in (record for record in records if record.data["shots"] != ALL):
         run = str(record.data["name"]), int(record.data["shots"])
         draws.setdefault(record.method, {}).setdefault(run, set()).add(record.seed)
     return draws
