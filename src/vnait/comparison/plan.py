@@ -139,7 +139,9 @@ class Plan:
 
     def more(self, seed: int) -> list[str]:
         """The file's texts without a label, where they are read, but for texts of the test rows."""
-        return self.table.unlike(self.split(seed)[1]) if self.unlabelled == REST else []
+        if self.unlabelled == NONE or not self.table.more:
+            return []
+        return self.table.unlike(self.split(seed)[1])
 
     def unlabelled_texts(self, seed: int) -> list[str]:
         """All texts that may be read without their labels: those of the split, and `more`."""

@@ -22,15 +22,13 @@ def in_span(rows: Any) -> tuple[Any, Callable[[Array], Array]]:
     Schölkopf et al. 2001), so a fit to Z has the logits of a fit to X. X is returned as it is where that
     saves no time, with fewer than `WIDE` columns per row or more than `MOST` rows, and if all of it is zero.
 
-    >>> narrow, widen = in_span(np.array([[3.0, 0.0, 4.0]]))
+    >>> narrow, widen = in_span(np.array([[3.0, 0.0, 4.0, 0.0]]))
     >>> abs(narrow).tolist(), widen(narrow).tolist()
-    ([[5.0]], [[3.0, 0.0, 4.0]])
+    ([[5.0]], [[3.0, 0.0, 4.0, 0.0]])
     """
     count, columns = rows.shape
-    size = abs(rows).sum()
-    if (
-        columns < WIDE * count or count > MOST or not 0 < size < np.inf
-    ):  # scikit-learn names what is not finite
+    usable = 0 < abs(rows).sum() < np.inf  # scikit-learn names what is not finite
+    if columns < WIDE * count or count > MOST or not usable:
         return rows, lambda weights: weights
     rows = rows.astype(np.float64)  # embeddings are float32, whose rounding is far above `SMALL`
     products = rows @ rows.T
