@@ -74,6 +74,16 @@ Continue = Annotated[
     ),
 ]
 
+Unlabelled = Annotated[
+    str,
+    option(
+        Panel.MODEL,
+        "TEXTS",
+        "Texts to learn words from in addition to the labelled rows; rest takes the rows without a label "
+        "[possible values: rest, none]",
+    ),
+]
+
 
 def penalty(name: str) -> Any:
     """The option of a weight of `Run`, which may have several values."""
@@ -113,15 +123,7 @@ def train_command(
     vector_words: shared.VectorWords = None,
     tune_vectors: Annotated[bool, shared.setting("tune_vectors", panel=Panel.MODEL)] = Run.tune_vectors,
     tokenization: shared.Tokenization = "words",
-    unlabelled: Annotated[
-        str,
-        option(
-            Panel.MODEL,
-            "TEXTS",
-            "Texts to learn words from in addition to the labelled rows; rest takes the rows without a label "
-            "[possible values: rest, none]",
-        ),
-    ] = "rest",
+    unlabelled: Unlabelled = "rest",
     max_length: shared.MaxLength = Run.max_length,
     bag: shared.Bag = Run.bag,
     steps: shared.Steps = Run.steps,

@@ -25,6 +25,7 @@ class RunData(TypedDict, total=False):
     name: str
     rows: int
     validation_rows: int
+    unlabelled_rows: int
     shots: int | str
     classes: list[str]
     unknown_share: Number
@@ -265,7 +266,7 @@ _RANGES: dict[Any, dict[str, tuple[float, float]]] = {
     },
     RunData: {
         **dict.fromkeys(("unknown_share", "bag_share"), (0, 1)),
-        **dict.fromkeys(("rows", "validation_rows"), (0, math.inf)),
+        **dict.fromkeys(("rows", "validation_rows", "unlabelled_rows"), (0, math.inf)),
     },
     RecordFields: dict.fromkeys(("parameters", "seconds", "peak_memory"), (0, math.inf)),
     AboutFields: {"repeated": (0, math.inf), "most_frequent": (0, math.inf)},

@@ -33,6 +33,6 @@ def in_span(rows: Any) -> tuple[Any, Callable[[Array], Array]]:
     rows = rows.astype(np.float64)  # embeddings are float32, whose rounding is far above `SMALL`
     products = rows @ rows.T
     squares, axes = np.linalg.eigh(products.toarray() if sparse.issparse(products) else products)
-    kept = squares > SMALL * squares[-1]
-    lengths, axes = np.sqrt(squares[kept]), axes[:, kept]
+    large = squares > SMALL * squares[-1]
+    lengths, axes = np.sqrt(squares[large]), axes[:, large]
     return axes * lengths, lambda weights: (rows.T @ (axes @ (weights / lengths).T)).T
