@@ -312,7 +312,9 @@ def test_words_are_learned_from_rows_without_a_label_too(shots, tmp_path):
     assert "further" in words and "further" not in alone
     learned = len(rest.split(0)[0]) - len(rest.rows(shots, 0)[0]) + 3
     assert (rest.unlabelled_rows(training), none.unlabelled_rows(training)) == (learned, 0)
-    assert len({plan.key(training) for plan in (rest, none, plan_of(shots=(shots,)))}) == 3
+    for method in ("tfidf", "none"):
+        plans = (rest, none, plan_of(shots=(shots,)))
+        assert len({plan.key(replace(training, method=method)) for plan in plans}) == 3
     fitted = module.fit_model(rest, training, rest.vocabulary(0))
     assert fitted.record.data["unlabelled_rows"] == learned
     part = fitted.features.parts[0]
