@@ -24,7 +24,7 @@ browser:  ## Debian's chromium, for tests/test_browser.py; where it can't be had
 	@command -v chromium >/dev/null || { [ "$$(id -u)" = 0 ] && apt-get update -qq && apt-get install -qq -y chromium; } \
 		|| echo "no chromium and no root with apt-get: the tests in a browser are skipped"
 
-test: install browser  ## five minutes on two cores: all but the tests marked slow or long
+test: install browser  ## a quarter of an hour on two cores: all but the tests marked slow or long
 	$(PYTEST) -m "not slow and not long"
 
 test-all: install browser  ## every test but those marked long
