@@ -328,15 +328,9 @@ def fit_baseline(
     if table.more and name in (*READS_VECTORS, *READS_MORE):
         facts["unlabelled_rows"] = len(table.more)
     source = None if words is None else (words if isinstance(words, Vocabulary) else words.base).source
+    tests = None if test is None else test.fingerprint
     record = Record.now(
-        key=key_of(
-            name,
-            table.fingerprint,
-            None if test is None else test.fingerprint,
-            source,
-            tokenization,
-            *weighted.values(),
-        ),
+        key=key_of(name, table.fingerprint, tests, source, tokenization, *weighted.values()),
         method=name,
         seed=seed,
         run={"tokenization": tokenization, **weighted},
