@@ -211,6 +211,13 @@ def test_a_training_learns_words_of_rows_without_a_label(method, home, said):
         assert part.idf[part.terms.index("film")] == pytest.approx(np.log((1 + counted) / (1 + having)) + 1)
 
 
+def test_a_model_that_is_trained_further_learns_no_words_of_rows_without_a_label(home, said):
+    with (home / "data.csv").open("a") as data:
+        data.write("further film,\n")
+    said("train", "data.csv", "--continue", "model", "--steps", "2", "--out", "newer")
+    assert "unlabelled_rows" not in predict.load("newer").record.data
+
+
 def test_train(home, said, document):
     out = said("train", "data.csv", *SMALL, "--out", "new")
     assert out.splitlines()[-1] == "model: new" and "validation_accuracy" in out

@@ -213,7 +213,7 @@ def _facts(table: Table, test: Table | None, labelled: Labelled) -> dict[str, An
         "vocabulary": len(labelled.vocabulary.tokenizer),
     }
     if isinstance(labelled.vocabulary, Vocabulary):
-        if table.more:
+        if table.more and not isinstance(labelled.vocabulary, Continued):  # which keeps its words
             facts["unlabelled_rows"] = len(table.more)
         facts["unknown_share"] = unknown_share(labelled.vocabulary.tokenizer, labelled.ids)
         if coverages := labelled.vocabulary.covers(None if test is None else test.texts):
