@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import logging
-import sys
 import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from functools import cache
 from itertools import chain
 from typing import TYPE_CHECKING
 
@@ -229,18 +227,22 @@ def _counts(names: Sequence[str], classes: dict[str, list[int]]) -> str:
 def _normalized(text: str) -> str:
     folded = unicodedata.normalize("NFC", text.casefold())
     # A text of punctuation only stays as it is; else "!!!" and "???" would be equal.
-    return folded.translate(_punctuation()) or folded.strip()
+    return folded.translate(_SIGNIFICANT) or folded.strip()
 
 
-@cache
-def _punctuation() -> dict[int, None]:
-    """Punctuation, white space and invisible controls. Symbols are kept: C++ is not C."""
-    categories = ("P", "Z", "Cc", "Cf")
-    return {
-        code: None
-        for code in range(sys.maxunicode + 1)
-        if unicodedata.category(chr(code)).startswith(categories)
-    }
+class _Significant(dict[int, int | None]):
+    """For `str.translate`: no punctuation, white space or invisible controls. Symbols stay: C++ is not C.
+
+    Filled as characters occur: there are a million, and a text has a few.
+    """
+
+    def __missing__(self, code: int) -> int | None:
+        left_out = unicodedata.category(chr(code)).startswith(("P", "Z", "Cc", "Cf"))
+        self[code] = None if left_out else code
+        return self[code]
+
+
+_SIGNIFICANT = _Significant()
 
 
 def batches(lengths: Sequence[int], *, batch_size: int, seed: int, epoch: int) -> list[list[int]]:
