@@ -62,14 +62,36 @@ settings.register_profile(
 settings.load_profile("vnait")
 
 
+# The tests of the parts check shapes at every call; in all others the check would take a third of the time.
+CHECKED = {
+    *("attention", "backbone", "bias", "codes", "contract", "coordinates", "encodings", "grids", "inputs"),
+    *("method", "product", "rotary", "spectrum", "tables"),
+}
+jaxtyping.config.update("jaxtyping_disable", True)
+
+
 @contextmanager
-def unchecked() -> Iterator[None]:
-    """Without the tests' own check of types, which would speak before the library's message."""
-    jaxtyping.config.update("jaxtyping_disable", True)
+def checked(on: bool) -> Iterator[None]:
+    """With or without the tests' own check of types."""
+    before = jaxtyping.config.jaxtyping_disable
+    jaxtyping.config.update("jaxtyping_disable", not on)
     try:
         yield
     finally:
-        jaxtyping.config.update("jaxtyping_disable", False)
+        jaxtyping.config.update("jaxtyping_disable", before)
+
+
+@contextmanager
+def unchecked() -> Iterator[None]:
+    """Without the check, which would speak before the library's message."""
+    with checked(False):
+        yield
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _types(request: pytest.FixtureRequest) -> Iterator[None]:
+    with checked(request.path.stem.removeprefix("test_") in CHECKED):
+        yield
 
 
 @pytest.fixture(autouse=True)
