@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 PYTEST := $(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder
 
-.PHONY: install browser demo test test-all test-long test-oldest attack mutants check bench studies docs dist clean
+.PHONY: install browser demo test test-long test-oldest attack mutants check bench studies docs dist clean
 
 install: .venv/.installed
 
@@ -24,10 +24,7 @@ browser:  ## Debian's chromium, for tests/test_browser.py; where it can't be had
 	@command -v chromium >/dev/null || { [ "$$(id -u)" = 0 ] && apt-get update -qq && apt-get install -qq -y chromium; } \
 		|| echo "no chromium and no root with apt-get: the tests in a browser are skipped"
 
-test: install browser  ## a quarter of an hour on two cores: all but the tests marked slow or long
-	$(PYTEST) -m "not slow and not long"
-
-test-all: install browser  ## every test but those marked long
+test: install browser  ## a quarter of an hour on two cores: all but the tests marked long
 	$(PYTEST) -m "not long" --durations 25
 
 test-long: install  ## the rest: each law compiled, rare families, each family of the doctor, transformers' own tests, faults, clusters, no extras
@@ -51,8 +48,8 @@ test-oldest:  ## README's examples and the fast tests of models, with the oldest
 		--output-file build/oldest.txt
 	$(OLDEST)/bin/uv pip install --quiet --python $(OLDEST)/bin/python --constraint build/oldest.txt --editable ".[figures,report]" \
 		beartype hypothesis jieba openpyxl peft pytest pytest-timeout
-	$(OLDEST)/bin/python -m pytest -W default -m "not slow" tests/test_docs.py -k README
-	$(OLDEST)/bin/python -m pytest -W default -m "not slow" $(addprefix tests/test_, $(addsuffix .py, \
+	$(OLDEST)/bin/python -m pytest -W default -m "not slow and not long" tests/test_docs.py -k README
+	$(OLDEST)/bin/python -m pytest -W default -m "not slow and not long" $(addprefix tests/test_, $(addsuffix .py, \
 		model causal generation golden loading pretrained clients families estimator))
 
 check: install

@@ -165,6 +165,7 @@ def test_a_study_shows_its_verdicts_and_its_figure(browser: Any, study: Path) ->
     assert picture.evaluate("one => one.complete && one.naturalWidth > 300")
 
 
+@pytest.mark.long
 def test_five_thousand_records_open_in_three_seconds_and_ten_megabytes(browser: Any, tmp_path: Path) -> None:
     """Seconds of the page's own thread, so that a machine with other work to do says the same; the best of
     up to three.

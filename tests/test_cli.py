@@ -723,7 +723,7 @@ def test_an_explanation_is_printed_without_the_library_of_figures(home):
     assert done.returncode == 0 and done.stderr == "" and "Logit" in done.stdout
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_reader_that_has_seen_enough_is_no_error(home, given):
     table(home / "long.csv", rows_of(rows=2000))
     script = f"{VNAIT} predict model long.csv | head -n 1"
@@ -1011,7 +1011,7 @@ BAD_INPUT = {
 
 
 @pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=[pytest.mark.slow] * ("workers" in name)) for name in BAD_INPUT]
+    "name", [pytest.param(name, marks=[pytest.mark.long] * ("workers" in name)) for name in BAD_INPUT]
 )
 def test_bad_input_is_one_sentence_and_changes_nothing(name, home, vnait):
     arguments, message = BAD_INPUT[name](home)

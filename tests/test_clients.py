@@ -346,7 +346,7 @@ def test_a_pipeline_reads_a_saved_folder(tmp_path):
     assert "BertForMaskedLM" in [loader.__name__ for loader in loaders]  # every pipeline lists all names
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_without_vnait_a_saved_folder_is_refused(tmp_path):
     attached_to("bert").save_pretrained(tmp_path)
     with pytest.raises(ValueError, match="quantization"):  # a class that is not an Auto class

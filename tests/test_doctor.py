@@ -344,7 +344,7 @@ def script(finding: object) -> float | bool:
     return json.loads(python(finding.reproduction).strip().lower())
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_reproductions_of_a_folder_print_what_was_measured(folder):
     change(folder / "tokenizer_config.json", model_max_length=32, padding_side="left")
     report = vnait.doctor(folder, rules=["PAD01", "LEN01", "TOK03"])

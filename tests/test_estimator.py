@@ -394,6 +394,7 @@ def test_a_copy_of_a_copy_and_one_of_an_estimator_with_objects():
     assert clone(other).fit(X, Y).seed_ == clone(fitted).fit(X, Y).seed_ != fitted.seed_
 
 
+@pytest.mark.long
 def test_an_extension_is_cloned_and_searched_in_processes():
     search = GridSearchCV(AtThreshold("none", steps=2), {"recall": [0.5, 0.9]}, cv=2, n_jobs=2).fit(X, Y)
     assert search.best_estimator_.threshold_ == again(search.best_estimator_, "pickle").threshold_
@@ -500,7 +501,7 @@ def test_an_empty_text_in_a_pipeline_gets_the_answer_of_predict(texts, size, lea
         assert [answer[name] for name in learned.classes_] == pytest.approx(row.tolist(), abs=1e-6)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_the_pipeline_of_transformers_agrees_in_a_fresh_process(learned, tmp_path):
     learned.save(tmp_path / "model")
     script = (

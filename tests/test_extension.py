@@ -324,6 +324,7 @@ def test_other_objects_are_refused(embedder, tmp_path):
         vnait.extend(tmp_path / "gone")
 
 
+@pytest.mark.long
 def test_the_command_saves_a_folder_that_a_new_process_reads_alike(embedder, tmp_path, capsys):
     """The long text by its own vector, the short one to the same bits as before."""
     embedder.save_pretrained(str(tmp_path / "base"))

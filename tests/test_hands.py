@@ -105,7 +105,7 @@ model.save_pretrained(again)
 """
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_folder_loads_without_an_import_when_asked_for(tmp_path):
     folder, again = saved(tmp_path / "model", VnaitForCausalLM, "rope"), tmp_path / "again"
     assert not (folder / "vnait_auto.py").exists()

@@ -131,7 +131,7 @@ def test_randomized_refuses_a_text_that_is_too_long_and_an_unknown_draw():
     assert Randomized(limit=4, draw="floats")(None, everything(5)).shape == (1, 5, 1)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_randomized_draws_in_one_graph():
     """In a process of its own: the tests' check of types can't be traced."""
     code = """

@@ -360,7 +360,7 @@ print("done")
 """
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.skipif(sys.platform != "linux", reason="forks are Linux's start method")
 def test_a_fork_computes_after_its_parent_has(tmp_path):
     script = tmp_path / "forks.py"

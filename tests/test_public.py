@@ -165,7 +165,7 @@ def test_a_question_or_an_error_is_answered_without_torch(command, answers):
     assert not slow & {name.split(".")[0] for name in loaded}
 
 
-@pytest.mark.slow  # what it measures is what `test_import_needs_nothing_heavy` counts
+@pytest.mark.long  # what it measures is what `test_import_needs_nothing_heavy` counts
 def test_import_takes_less_than_half_a_second_beyond_torch(fresh):
     assert median(fresh["seconds"]) < 0.5
 
@@ -176,7 +176,7 @@ def test_names_of_later_modules_come_when_they_are_asked_for():
     assert python(script).split() == ["False", "Record", "True"]
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("entry", ENTRIES)
 def test_transformers_knows_our_models_whatever_is_asked_for_first(entry, fresh):
     # transformers' modules import one another in an order that depends on the entry; ours must not come in

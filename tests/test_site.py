@@ -78,10 +78,15 @@ def test_the_site_is_whole_and_asks_no_other_machine(tmp_path):
 @pytest.mark.parametrize(
     ("page", "says"),
     [
-        ("[gone](missing.md)", "missing.md"),
         ("[part](concepts.md#no-such-part)", "no-such-part"),
-        ("![gone](figures/missing.png)", "missing.png"),
-        (None, "stray.md"),
+        *(
+            pytest.param(page, says, marks=pytest.mark.long)
+            for page, says in (
+                ("[gone](missing.md)", "missing.md"),
+                ("![gone](figures/missing.png)", "missing.png"),
+                (None, "stray.md"),
+            )
+        ),
     ],
 )
 def test_what_is_broken_stops_the_build(checkout, tmp_path, page, says, monkeypatch, caplog):

@@ -305,7 +305,7 @@ def test_a_table_is_known_by_the_name_of_its_set():
     )
 
 
-@pytest.mark.parametrize("shots", ["8", "all"])
+@pytest.mark.parametrize("shots", ["8", pytest.param("all", marks=pytest.mark.long)])
 def test_nine_sets_are_compared_in_both_situations_with_advice(shots, data, monkeypatch, capsys, tmp_path):
     monkeypatch.setattr(nine_sets, "RUN", Run(steps=2, num_layers=1, bag=0.3))
     monkeypatch.setenv("VNAIT_DATA", str(data))

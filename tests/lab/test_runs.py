@@ -33,7 +33,7 @@ def test_options_stand_with_commas_and_have_their_defaults() -> None:
     assert (options.shots, options.tasks, options.quick, options.jobs) == ((8, 16), ("half",), True, 2)
 
 
-@pytest.mark.parametrize("jobs", [1, 2])
+@pytest.mark.parametrize("jobs", [1, pytest.param(2, marks=pytest.mark.long)])
 def test_a_recorded_run_is_not_repeated(jobs: int, tmp_path: Path) -> None:
     path = tmp_path / "records.jsonl"
 

@@ -181,7 +181,7 @@ def test_a_record_has_the_facts_of_its_task_and_a_score_per_length(tmp_path: Pat
     assert set(question.metrics) == {f"exact_{share}" for share in (50, 60, 70, 80, 90, 100)}
 
 
-@pytest.mark.parametrize("jobs", [1, pytest.param(2, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("jobs", [1, pytest.param(2, marks=pytest.mark.long)])
 def test_a_name_that_means_another_method_is_run_as_that(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, jobs: int
 ) -> None:

@@ -138,7 +138,7 @@ def test_no_test_protein_is_trained_on(generated: list[Chain], monkeypatch: pyte
     assert found["place"] == [place for place in range(24) if place % 6]  # in order, whatever the folds
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_controls_fail_where_letters_decide(generated: list[Chain]) -> None:
     """Of planted contacts content finds all; shuffled letters and another's map find none."""
     found = Findings(
@@ -151,7 +151,7 @@ def test_controls_fail_where_letters_decide(generated: list[Chain]) -> None:
     assert not by_letters.fails(found.replaced("none", "shuffled"))
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_another_map_helps_no_more_than_chance(
     generated: list[Chain], monkeypatch: pytest.MonkeyPatch
 ) -> None:
