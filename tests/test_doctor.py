@@ -580,3 +580,9 @@ def test_what_is_not_a_number_is_a_finding_and_null_in_json():
     assert codes(report) == {"PAD03"}
     assert "Infinity" not in json.dumps(report.document())
     assert report.document()["findings"][0]["size"] is None
+
+
+def test_the_page_counts_what_is_planted_and_what_is_healthy():
+    page = (Path(__file__).parents[1] / "docs" / "doctor.md").read_text(encoding="utf-8")
+    assert f"{len(FAULTS) + len(BLIND)} faults in tiny models, {len(BLIND)} of them" in page
+    assert f"On {len(KEY)} healthy models" in page
