@@ -716,6 +716,7 @@ def test_the_installed_command_writes_plain_text_into_a_pipe():
     assert not CONTROL.search(done.stdout) and max(map(cell_len, done.stdout.splitlines())) <= 80
 
 
+@pytest.mark.long
 def test_an_explanation_is_printed_without_the_library_of_figures(home):
     code = "import sys; sys.modules['matplotlib'] = None; from vnait.cli import main; main(sys.argv[1:])"
     command = [sys.executable, "-c", code, "explain", "model", "a good film"]

@@ -177,8 +177,9 @@ def test_every_machine_means_also_this_ones_name() -> None:
     assert socket.gethostname() in _hosts("0.0.0.0") and "*" not in _hosts("0.0.0.0")
 
 
+@pytest.mark.long
 @in_a_browser
-@pytest.mark.parametrize("width", [390, pytest.param(1280, marks=pytest.mark.long)])
+@pytest.mark.parametrize("width", [390, 1280])
 def test_nothing_is_wider_than_the_screen(width: int, browser: Any, address: str, tmp_path: Path) -> None:
     opened = Tab(browser, address, width=width)
     opened.page.locator(".explanation img").nth(1).wait_for(timeout=WAIT)

@@ -403,7 +403,7 @@ def test_built_on_the_meta_device(scaling: Scaling | None) -> None:
     assert torch.equal(rotary(places).rotary, Rotary(width=K, scaling=scaling)(places).rotary)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_compiled_and_exported() -> None:
     """In a process of its own: the tests' check of types can't be traced."""
     code = f"""

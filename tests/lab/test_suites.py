@@ -193,7 +193,7 @@ def test_a_name_that_means_another_method_is_run_as_that(
     assert [record.parameters for record in SUITE.run(path=tmp_path / "two.jsonl", **options)] == [500 * 8, 0]
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_only_the_task_that_is_run_goes_to_another_process(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
