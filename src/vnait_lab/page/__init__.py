@@ -1,7 +1,7 @@
 """Writes studies/README.md and docs/documents.md from the records: `python -m vnait_lab.page`.
 
 suites.py, factorial.py         generated tasks
-decoders.py                     language models
+language.py                     language models
 few_labels.py, trainings.py     few labels
 texts.py                        texts that change, tags, numbers, pairs
 short_studies.py, documents.py  claims, and the documents that make them
@@ -15,7 +15,7 @@ from pathlib import Path
 
 from vnait.results.record import Record
 from vnait_lab import STUDIES
-from vnait_lab.page import decoders, documents, factorial, few_labels, short_studies, suites, texts, trainings
+from vnait_lab.page import documents, factorial, few_labels, language, short_studies, suites, texts, trainings
 from vnait_lab.page.parts import Section, table
 from vnait_lab.records import read
 from vnait_lab.runs.factorial import SUITES
@@ -50,7 +50,8 @@ SECTIONS: tuple[tuple[str, Callable[[list[Record]], Section]], ...] = (
     ("retokenization", texts.of_retokenization),
     ("replies", texts.of_replies),
     ("long_documents", texts.of_long_documents),
-    ("decoders", decoders.section),
+    ("decoders", language.of_decoders),
+    ("masked", language.of_masked),
     ("few_labels_before", few_labels.smaller_parts),
     ("ablation", factorial.of_ablation),
     ("ablation_few_labels", factorial.of_ablation_on_few_labels),

@@ -1,4 +1,4 @@
-"""Decoders with the same neighbours: losses by the length that is read, as tables and a figure."""
+"""Language models: losses by the length that is read, as tables and a figure."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from vnait_lab.records import by_method, points, read, values_of, where
 from vnait_lab.runs.decoders import DEFAULT
 from vnait_lab.studies.figures import STYLE, Lines
 from vnait_lab.studies.figures import figure as figure_of
-from vnait_lab.suites import language
-from vnait_lab.suites.language import LENGTHS, TRAINED
+from vnait_lab.suites.language import LENGTHS, TRAINED, loss_of, verdict
 
 FIGURE = "records/decoders/losses.png"  # in the page's folder
 COMMAND = "VNAIT_DATA=DIR python -m vnait_lab.runs.decoders"
 
 
-def section(records: list[Record]) -> Section:
+def of_decoders(records: list[Record]) -> Section:
+    """Decoders with the same neighbours."""
     claim = Judged(
         f"With the same neighbours `{DEFAULT}` predicts the next token best of all decoders, at every length",
-        language.verdict(records, DEFAULT, masked=False),
+        verdict(records, DEFAULT, masked=False),
         COMMAND,
         source="000, section 5.2, decoders",
     )
@@ -39,29 +39,36 @@ def section(records: list[Record]) -> Section:
         command=COMMAND,
         figure=FIGURE,
     )
-    return Section(per_name(text, values_of(records, "name"), partial(losses, records)), [claim])
+    tables = partial(losses, records, DEFAULT)
+    return Section(per_name(text, values_of(records, "name"), tables), [claim])
 
 
-def losses(records: list[Record], name: str) -> str:
-    """A line per decoder, the lowest loss at the training length first."""
+def of_masked(records: list[Record]) -> Section:
+    """The default beside its control, as models of masked tokens."""
+    text = prose("masked", run=records[0].run, trained=TRAINED, longest=LENGTHS[-1])
+    return Section(per_name(text, values_of(records, "name"), partial(losses, records, "vnait")))
+
+
+def losses(records: list[Record], default: str, name: str) -> str:
+    """A line per method, the lowest loss at the training length first."""
     by_length = {length: of_length(records, name, length) for length in LENGTHS}
     trained = by_length[TRAINED]
     lines: list[list[object]] = []
     for method in sorted(trained, key=lambda method: fmean(trained[method].values())):
         means = (f"{fmean(by[method].values()):.3f}" for by in by_length.values())
         leads = (
-            "" if method == DEFAULT else points(by[DEFAULT], by[method]).times(0.01).written("{:+.3f}")
+            "" if method == default else points(by[default], by[method]).times(0.01).written("{:+.3f}")
             for by in (trained, by_length[LENGTHS[-1]])
         )
         lines.append([method, len(trained[method]), *means, *leads])
-    heads = [f"{DEFAULT} minus it, {length:,}" for length in (TRAINED, LENGTHS[-1])]
-    return table(["decoder", "seeds", *(f"{length:,}" for length in LENGTHS), *heads], lines)
+    heads = [f"{default} minus it, {length:,}" for length in (TRAINED, LENGTHS[-1])]
+    return table(["method", "seeds", *(f"{length:,}" for length in LENGTHS), *heads], lines)
 
 
 def of_length(records: list[Record], name: str, length: int) -> dict[str, dict[int, float]]:
     """Decoder -> seed -> the loss on a text in windows of a length."""
     records = where(records, name=name)
-    return by_method(records, partial(language.loss_of, length=length), values_of(records, "method"))
+    return by_method(records, partial(loss_of, length=length), values_of(records, "method"))
 
 
 def draw(records: list[Record]) -> Figure:
