@@ -34,7 +34,7 @@ from vnait.model import (
     seed_weights,
 )
 from vnait.model.one_hot import OneHotWords, terms_of
-from vnait.positions.building import parameters
+from vnait.positions.building import build, parameters
 from vnait.positions.coordinates import Index
 from vnait.positions.encodings import Sinusoid
 from vnait.positions.injection import Injection
@@ -167,6 +167,24 @@ def test_masked_words_start_near_chance() -> None:
     model = VnaitForMaskedLM(config(vocab_size=500, hidden_size=64)).eval()
     words = torch.randint(1, 500, (8, 20))
     assert model(words, labels=words).loss.item() == pytest.approx(torch.tensor(500.0).log().item(), abs=1.0)
+
+
+@pytest.mark.parametrize("method", ["vnait", "vnait-uniform"])
+def test_s_starts_small_where_the_output_table_is_that_of_words(method: str, tmp_path: Path) -> None:
+    """All that is added to a word is noise in its logits. What a file holds is read as it is."""
+    at = build(method, dim=64).coordinates(torch.randn(1, 9, 64), torch.ones(1, 9, dtype=torch.bool))
+    encoder, masked = (head(config(method=method, hidden_size=64)) for head in (VnaitModel, VnaitForMaskedLM))
+
+    def scale(model: VnaitModel) -> float:
+        return model.method.encoding(at).added.square().mean().sqrt().item()
+
+    for _ in range(2):
+        assert scale(masked.model) < 0.25 < 0.7 < scale(encoder)
+        seed_weights(encoder, 0)
+        seed_weights(masked, 0)
+    masked.model.method.encoding.encodings[0].direct.weight.data.fill_(0.5)
+    masked.save_pretrained(tmp_path)
+    assert scale(VnaitForMaskedLM.from_pretrained(tmp_path).model) == pytest.approx(scale(masked.model))
 
 
 # --- The forward pass

@@ -21,6 +21,7 @@ from vnait.positions.recipe import Size
 from vnait.shared.errors import InputError, did_you_mean
 
 DIM, MAX_LENGTH = 768, 512  # of `rows`
+TIED_START = 0.03  # the root mean square of words is 1
 _MADE: WeakSet[Method] = WeakSet()  # by recipes, to find one that returns the same module again
 
 
@@ -94,6 +95,16 @@ def for_pretrained(built: Method) -> Method:
             built.encoding = spatial
             if isinstance(built.coordinates, Joined):
                 built.coordinates = built.coordinates.coordinates[0]
+    return built
+
+
+def for_tied_output(built: Method) -> Method:
+    """The method for a model whose output table is the table of words, where all that is added to a word is
+    noise in its logits: the random map of s starts at `TIED_START`, s itself at 0.14 (`studies/findings/`).
+    """
+    for part in built.modules():
+        if isinstance(part, Spatial):
+            part.shrink(TIED_START)
     return built
 
 

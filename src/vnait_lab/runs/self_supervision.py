@@ -26,6 +26,7 @@ from vnait.data import batches, collate
 from vnait.data.tasks import CLASSIFICATION, TAGGING
 from vnait.data.vocabulary import Vocabulary
 from vnait.model import VnaitForMaskedLM, seed_weights
+from vnait.positions.building import TIED_START
 from vnait.positions.methods import arithmetic
 from vnait.results.record import Record
 from vnait.shared.keys import key_of
@@ -161,7 +162,9 @@ def verdict(records: Sequence[Record], name: str) -> Verdict:
 def key(name: str, seed: int, method: str, question: str) -> str:
     """The fingerprint of everything that decides a run, but the set's files."""
     formula = arithmetic(method)
-    fixed = (RUN.facts, SHOTS, STEPS, HIDDEN, MOVED)
+    fixed: tuple[object, ...] = (RUN.facts, SHOTS, STEPS, HIDDEN, MOVED)
+    if question == "masked words":
+        fixed = (*fixed, TIED_START)
     return key_of("self_supervision", name, method, formula, question, seed, *fixed)
 
 

@@ -28,6 +28,7 @@ from torch.nn import functional as F
 from torch.utils.flop_counter import FlopCounterMode
 
 from vnait.model import VnaitForCausalLM, VnaitForMaskedLM
+from vnait.positions.building import TIED_START
 from vnait.results.record import Record
 from vnait.shared.errors import InputError, OutOfRange
 from vnait.shared.statistics import Interval
@@ -86,7 +87,8 @@ class Corpus:
         """What is asked, part of the keys of runs: with the text, as far as a sum can say."""
         parts = self.train, self.validation, self.test
         sums = [int((part * torch.arange(1, len(part) + 1)).sum()) for part in parts]
-        return f"{'which token is masked' if self.masked else 'what comes next'}? {self.unit} {sums}"
+        question = f"which token is masked, s from {TIED_START}" if self.masked else "what comes next"
+        return f"{question}? {self.unit} {sums}"
 
 
 def tasks_of(name: str, texts: Sequence[str], unit: str) -> dict[str, Corpus]:

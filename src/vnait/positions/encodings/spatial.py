@@ -58,6 +58,13 @@ class Spatial(nn.Module):
         self.mlp = nn.Sequential(*layers, nn.Linear(widths[-1], dim))
         self.direct = None if start is None else _Direct(widths[0], dim, start=start)
 
+    @torch.no_grad()
+    def shrink(self, start: float) -> None:
+        """Let the random map start at this root mean square, if it now starts at a larger one."""
+        if self.direct is not None and start < self.direct.start:
+            self.direct.weight.mul_(start / self.direct.start)
+            self.direct.start = start
+
     def forward(self, at: At) -> Injection:
         weight = cast(nn.Linear, self.mlp[0]).weight  # a data-parallel replica has no `parameters()`
         dtype = getattr(
