@@ -11,7 +11,7 @@ import itertools
 import math
 import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from functools import partial
@@ -146,7 +146,7 @@ def tasks_of_file(path: Path) -> dict[str, Corpus]:
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(f"{path} can't be read as UTF-8 text ({error}); give a text file.") from error
     unit = "subwords" if text.count(" ") > len(text) / 50 else "characters"
-    return tasks_of(path.stem, _tenths(text), unit)
+    return tasks_of(path.stem, tenths(text), unit)
 
 
 def tasks_of_data(folder: Path) -> dict[str, Corpus]:
@@ -162,11 +162,11 @@ def tasks_of_data(folder: Path) -> dict[str, Corpus]:
     return {
         **tasks_of("wikitext2", english, "subwords"),
         **tasks_of("tinyshakespeare", plays, "letters"),
-        **tasks_of("eprstmt", _tenths("\n".join(reviews)), "characters"),
+        **tasks_of("eprstmt", tenths("\n".join(reviews)), "characters"),
     }
 
 
-def _tenths(text: str) -> tuple[str, str, str]:
+def tenths(text: str) -> tuple[str, str, str]:
     """Eight tenths, one and one."""
     tenth = len(text) // 10
     return text[: -2 * tenth], text[-2 * tenth : -tenth], text[-tenth:]
@@ -187,12 +187,24 @@ def fit(method: str, text: Corpus, seeds: Sequence[int], setting: Setting) -> li
     ]
 
 
-def fit_at(method: str, text: Corpus, seed: int, setting: Setting, rate: float) -> Model:
-    """A model trained at one rate. All methods read the same windows, with the same tokens masked."""
+def fit_at(
+    method: str,
+    text: Corpus,
+    seed: int,
+    setting: Setting,
+    rate: float,
+    prepare: Callable[[Any], object] | None = None,
+) -> Model:
+    """A model trained at one rate. All methods read the same windows, with the same tokens masked.
+
+    prepare   changes the untrained model
+    """
     kind: type[Model] = VnaitForMaskedLM if text.masked else VnaitForCausalLM
     model: Any = new_model(
         kind, setting, seed, method=method, vocab_size=text.words, max_length=LENGTHS[-1], mean_length=TRAINED
     )
+    if prepare is not None:
+        prepare(model)
     started = time.perf_counter()
     torch.manual_seed(seed)
     random = Generator().manual_seed(seed)
