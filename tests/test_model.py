@@ -38,6 +38,7 @@ from vnait.positions.building import build, parameters
 from vnait.positions.coordinates import Index
 from vnait.positions.encodings import Sinusoid
 from vnait.positions.injection import Injection
+from vnait.positions.inputs import Condensed, Neighbours
 from vnait.positions.method import Method
 from vnait.positions.methods import METHODS
 from vnait.positions.recipe import Recipe
@@ -185,6 +186,14 @@ def test_s_starts_small_where_the_output_table_is_that_of_words(method: str, tmp
     masked.model.method.encoding.encodings[0].direct.weight.data.fill_(0.5)
     masked.save_pretrained(tmp_path)
     assert scale(VnaitForMaskedLM.from_pretrained(tmp_path).model) == pytest.approx(scale(masked.model))
+
+
+def test_masked_words_are_predicted_from_the_neighbours_in_the_text() -> None:
+    """Weights choose the neighbours of an encoder alone; the parts are the same, so its weights pass over."""
+    encoder, masked = VnaitModel(config(method="vnait")), VnaitForMaskedLM(config(method="vnait")).model
+    assert isinstance(encoder.method.inputs, Condensed)
+    assert isinstance(masked.method.inputs, Neighbours)
+    encoder.load_state_dict(masked.state_dict())
 
 
 # --- The forward pass

@@ -22,7 +22,7 @@ from vnait.model.encoder import (
 )
 from vnait.model.linear_part import LinearPart
 from vnait.model.one_hot import OneHotWords
-from vnait.positions.building import for_tied_output
+from vnait.positions.building import for_masked_tokens
 from vnait.positions.cache import AnyMask
 from vnait.positions.coordinates.shared import Positions
 from vnait.shared.randomness import Dropout
@@ -211,13 +211,15 @@ class VnaitForTokenClassification(_Head):
 
 
 class VnaitForMaskedLM(TiedDecoder, _Head):
-    """The masked words. The output table is the table of semantic vectors (tied), so s starts small."""
+    """The masked words. The output table is the table of semantic vectors (tied); so s starts small, and the
+    learned weights of `vnait` count in its coordinates alone.
+    """
 
     output_class = MaskedLMOutput
 
     def __init__(self, config: VnaitConfig) -> None:
         super().__init__(config)
-        for_tied_output(self.model.method)
+        for_masked_tokens(self.model.method)
         self.transform = nn.Sequential(
             nn.Linear(config.hidden_size, config.vector_size), nn.GELU(), nn.LayerNorm(config.vector_size)
         )

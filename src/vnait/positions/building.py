@@ -15,6 +15,7 @@ from vnait.positions.encodings.combined import Axis, Sum
 from vnait.positions.encodings.spatial import Spatial
 from vnait.positions.encodings.tables import Table
 from vnait.positions.inputs.fusion import Fusion, LiteralFusion
+from vnait.positions.inputs.neighbours import Condensed, Neighbours
 from vnait.positions.method import Method, described
 from vnait.positions.methods import METHODS
 from vnait.positions.recipe import Size
@@ -98,13 +99,18 @@ def for_pretrained(built: Method) -> Method:
     return built
 
 
-def for_tied_output(built: Method) -> Method:
-    """The method for a model whose output table is the table of words, where all that is added to a word is
-    noise in its logits: the random map of s starts at `TIED_START`, s itself at 0.14 (`studies/findings/`).
+def for_masked_tokens(built: Method) -> Method:
+    """The method for a model of masked tokens, whose output table is the table of words.
+
+    All that is added to a word is noise in its logits, so the random map of s starts at `TIED_START`, and s at
+    0.14. Weights count in the coordinates alone: each token is predicted from its neighbours in the text, which
+    weights blur while they are learned (`studies/findings/`).
     """
     for part in built.modules():
         if isinstance(part, Spatial):
             part.shrink(TIED_START)
+    if isinstance(built.inputs, Condensed):
+        built.inputs = Neighbours(built.inputs.inputs, built.inputs.views)
     return built
 
 

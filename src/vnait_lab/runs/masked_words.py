@@ -7,9 +7,9 @@ in letters and TNEWS in characters. Printed are validation losses at 64, 256 and
 of tokens has a weight below .99 in a training step: the largest, and the last. A line per text, start of s
 (`Spatial`) and variant:
 
-    vnait            the default
-    frozen           its gate learns nothing, so that all weights are 1
-    plain            its neighbours are those of the text, whatever the weights
+    condensed        `vnait` with the neighbours that count, as a classifier has
+    frozen           the same, but its gate learns nothing, so that all weights are 1
+    vnait            as built for masked tokens: its neighbours are those of the text, whatever the weights
     vnait-uniform    the control
 """
 
@@ -27,7 +27,7 @@ from torch import Tensor, nn
 
 from vnait.positions.coordinates import Elastic
 from vnait.positions.encodings import Spatial
-from vnait.positions.inputs import Neighbours
+from vnait.positions.inputs import Condensed
 from vnait.shared.processes import one_thread
 from vnait_lab.runs import data_folder, parser
 from vnait_lab.suites.language import QUICK, TRAINED, Corpus, Setting, fit_at, loss_at, tasks_of, tenths
@@ -37,20 +37,21 @@ ALMOST = 0.99  # a weight that still counts one
 TEXTS = {"ag_news": (("train.csv",), "letters"), "tnews": (("unlabeled.csv", "train.csv"), "characters")}
 
 
-def freeze(method: Any) -> None:
-    """Keep all weights at 1."""
+def condense(method: Any) -> None:
+    """Take the neighbours that count."""
+    method.inputs = Condensed(method.inputs.inputs, method.inputs.views)
+
+
+def condense_and_freeze(method: Any) -> None:
+    """Take the neighbours that count, and let all tokens count."""
+    condense(method)
     part_of(method, Elastic).gate.requires_grad_(False)
 
 
-def read_plain_text(method: Any) -> None:
-    """Take the neighbours of the text itself."""
-    method.inputs = Neighbours(method.inputs.inputs, method.inputs.views)
-
-
 VARIANTS: dict[str, tuple[str, Callable[[Any], None] | None]] = {
+    "condensed": ("vnait", condense),
+    "frozen": ("vnait", condense_and_freeze),
     "vnait": ("vnait", None),
-    "frozen": ("vnait", freeze),
-    "plain": ("vnait", read_plain_text),
     "vnait-uniform": ("vnait-uniform", None),
 }
 
@@ -104,7 +105,7 @@ def row(text: Corpus, start: float, variant: str, seeds: int, setting: Setting) 
 
 def main() -> None:
     command = parser(
-        __doc__, seeds=2, jobs=False, quick="100 steps", texts=tuple(TEXTS), starts=("1.0", "0.3", "0.03")
+        __doc__, seeds=2, jobs=False, quick="100 steps", texts=tuple(TEXTS), starts=("1.0", "0.03")
     )
     options = command.parse_args()
     folder, setting = data_folder(command), QUICK if options.quick else Setting()

@@ -87,7 +87,11 @@ class Corpus:
         """What is asked, part of the keys of runs: with the text, as far as a sum can say."""
         parts = self.train, self.validation, self.test
         sums = [int((part * torch.arange(1, len(part) + 1)).sum()) for part in parts]
-        question = f"which token is masked, s from {TIED_START}" if self.masked else "what comes next"
+        question = (
+            f"which token is masked, s from {TIED_START}, plain neighbours"
+            if self.masked
+            else "what comes next"
+        )
         return f"{question}? {self.unit} {sums}"
 
 
