@@ -38,7 +38,6 @@ from vnait.positions.building import build, parameters
 from vnait.positions.coordinates import Index
 from vnait.positions.encodings import Sinusoid
 from vnait.positions.injection import Injection
-from vnait.positions.inputs import Condensed, Neighbours
 from vnait.positions.method import Method
 from vnait.positions.methods import METHODS
 from vnait.positions.recipe import Recipe
@@ -188,12 +187,16 @@ def test_s_starts_small_where_the_output_table_is_that_of_words(method: str, tmp
     assert scale(VnaitForMaskedLM.from_pretrained(tmp_path).model) == pytest.approx(scale(masked.model))
 
 
-def test_masked_words_are_predicted_from_the_neighbours_in_the_text() -> None:
-    """Weights choose the neighbours of an encoder alone; the parts are the same, so its weights pass over."""
-    encoder, masked = VnaitModel(config(method="vnait")), VnaitForMaskedLM(config(method="vnait")).model
-    assert isinstance(encoder.method.inputs, Condensed)
-    assert isinstance(masked.method.inputs, Neighbours)
-    encoder.load_state_dict(masked.state_dict())
+def test_gates_learn_nothing_from_masked_words(tmp_path: Path) -> None:
+    """A classifier on the same encoder learns them."""
+    masked = VnaitForMaskedLM(config(method="vnait"))
+    masked(ids(), labels=ids()).loss.backward()
+    masked.save_pretrained(tmp_path)
+    classifier = VnaitForSequenceClassification.from_pretrained(tmp_path)
+    classifier(ids(), labels=torch.tensor([0, 1, 1])).loss.backward()
+    for model, learned in ((masked, False), (classifier, True)):
+        gate = model.model.method.coordinates.coordinates.gate
+        assert {weight.grad is not None for weight in gate.parameters()} == {learned}
 
 
 # --- The forward pass

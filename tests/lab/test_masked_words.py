@@ -33,16 +33,16 @@ def trained(text: Corpus, variant: str, start: float) -> tuple[language.Model, l
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
-def test_weights_are_learned_unless_they_are_frozen(text: Corpus, variant: str) -> None:
+def test_weights_are_learned_unless_the_gate_rests(text: Corpus, variant: str) -> None:
     _, shares = trained(text, variant, 1.0)
-    learned = variant in ("condensed", "vnait")
+    learned = variant in ("learned", "plain")
     assert (max(shares, default=0) > 0) == learned
     assert len(shares) == (0 if variant == "vnait-uniform" else SMALL.steps)
 
 
 def test_neighbours_that_count_have_the_same_views(text: Corpus) -> None:
     """The same views, which do not read coordinates."""
-    for variant, reads in (("condensed", True), ("vnait", False)):
+    for variant, reads in (("learned", True), ("plain", False)):
         inputs = trained(text, variant, 1.0)[0].model.method.inputs
         assert getattr(inputs, "reads_coordinates", False) == reads
         assert [type(view) for view in inputs.views] == [Local, Nearest]

@@ -15,7 +15,6 @@ from vnait.positions.encodings.combined import Axis, Sum
 from vnait.positions.encodings.spatial import Spatial
 from vnait.positions.encodings.tables import Table
 from vnait.positions.inputs.fusion import Fusion, LiteralFusion
-from vnait.positions.inputs.neighbours import Condensed, Neighbours
 from vnait.positions.method import Method, described
 from vnait.positions.methods import METHODS
 from vnait.positions.recipe import Size
@@ -102,15 +101,15 @@ def for_pretrained(built: Method) -> Method:
 def for_masked_tokens(built: Method) -> Method:
     """The method for a model of masked tokens, whose output table is the table of words.
 
-    All that is added to a word is noise in its logits, so the random map of s starts at `TIED_START`, and s at
-    0.14. Weights count in the coordinates alone: each token is predicted from its neighbours in the text, which
-    weights blur while they are learned (`studies/findings/`).
+    All that is added to a word is noise in its logits, so the random map of s starts at `TIED_START`, s at
+    0.14. Gates learn nothing: where every token is predicted, weights that are learned only blur the
+    neighbours (`studies/findings/`).
     """
     for part in built.modules():
         if isinstance(part, Spatial):
             part.shrink(TIED_START)
-    if isinstance(built.inputs, Condensed):
-        built.inputs = Neighbours(built.inputs.inputs, built.inputs.views)
+        elif isinstance(part, Gate):
+            part.requires_grad_(False)
     return built
 
 

@@ -7,9 +7,9 @@ in letters and TNEWS in characters. Printed are validation losses at 64, 256 and
 of tokens has a weight below .99 in a training step: the largest, and the last. A line per text, start of s
 (`Spatial`) and variant:
 
-    condensed        `vnait` with the neighbours that count, as a classifier has
-    frozen           the same, but its gate learns nothing, so that all weights are 1
-    vnait            as built for masked tokens: its neighbours are those of the text, whatever the weights
+    learned          `vnait` with a gate that learns, as in a classifier
+    plain            the same, but its neighbours are those of the text, whatever the weights
+    vnait            as built for masked tokens: its gate learns nothing, so that all weights are 1
     vnait-uniform    the control
 """
 
@@ -27,7 +27,7 @@ from torch import Tensor, nn
 
 from vnait.positions.coordinates import Elastic
 from vnait.positions.encodings import Spatial
-from vnait.positions.inputs import Condensed
+from vnait.positions.inputs import Neighbours
 from vnait.shared.processes import one_thread
 from vnait_lab.runs import data_folder, parser
 from vnait_lab.suites.language import QUICK, TRAINED, Corpus, Setting, fit_at, loss_at, tasks_of, tenths
@@ -37,20 +37,20 @@ ALMOST = 0.99  # a weight that still counts one
 TEXTS = {"ag_news": (("train.csv",), "letters"), "tnews": (("unlabeled.csv", "train.csv"), "characters")}
 
 
-def condense(method: Any) -> None:
-    """Take the neighbours that count."""
-    method.inputs = Condensed(method.inputs.inputs, method.inputs.views)
+def learn(method: Any) -> None:
+    """Let the gate learn."""
+    part_of(method, Elastic).gate.requires_grad_(True)
 
 
-def condense_and_freeze(method: Any) -> None:
-    """Take the neighbours that count, and let all tokens count."""
-    condense(method)
-    part_of(method, Elastic).gate.requires_grad_(False)
+def learn_beside_plain_neighbours(method: Any) -> None:
+    """Let the gate learn, and take the neighbours of the text itself."""
+    learn(method)
+    method.inputs = Neighbours(method.inputs.inputs, list(method.inputs.views))
 
 
 VARIANTS: dict[str, tuple[str, Callable[[Any], None] | None]] = {
-    "condensed": ("vnait", condense),
-    "frozen": ("vnait", condense_and_freeze),
+    "learned": ("vnait", learn),
+    "plain": ("vnait", learn_beside_plain_neighbours),
     "vnait": ("vnait", None),
     "vnait-uniform": ("vnait-uniform", None),
 }

@@ -88,9 +88,7 @@ class Corpus:
         parts = self.train, self.validation, self.test
         sums = [int((part * torch.arange(1, len(part) + 1)).sum()) for part in parts]
         question = (
-            f"which token is masked, s from {TIED_START}, plain neighbours"
-            if self.masked
-            else "what comes next"
+            f"which token is masked, s from {TIED_START}, gates at rest" if self.masked else "what comes next"
         )
         return f"{question}? {self.unit} {sums}"
 
