@@ -211,8 +211,8 @@ class VnaitForTokenClassification(_Head):
 
 
 class VnaitForMaskedLM(TiedDecoder, _Head):
-    """The masked words. The output table is the table of semantic vectors (tied), so s starts small. Gates, such
-    as that of `vnait`, learn nothing: every token is asked, and none is filler.
+    """The masked words. The output table is the table of semantic vectors (tied), so s starts small. Gates,
+    such as that of `vnait`, learn nothing: every token is asked, and none is filler.
     """
 
     output_class = MaskedLMOutput
