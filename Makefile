@@ -95,7 +95,7 @@ studies: install  ## VNAIT_DATA is a folder with one folder per set; goes on whe
 	$(BIN)/python -m vnait_lab.runs.nine_sets --unlabelled rest --shots 64 --methods vnait-uniform,vnait
 	$(BIN)/python -m vnait_lab.runs.nine_sets --unlabelled rest --shots all --methods vnait-uniform,vnait --seeds 3
 	$(BIN)/python -m vnait_lab.runs.rotation
-	$(BIN)/vnait study language --methods vnait,vnait-uniform --tasks masked-wikitext2,masked-tinyshakespeare,masked-eprstmt --seeds 3 --out studies/records/masked
+	$(BIN)/vnait study language --methods vnait,vnait-uniform,rope --tasks masked-wikitext2,masked-tinyshakespeare,masked-eprstmt --seeds 3 --out studies/records/masked
 	$(BIN)/python -m vnait_lab.runs.choices
 	$(BIN)/python -m vnait_lab.runs.convergence
 	$(BIN)/python -m vnait_lab.runs.self_supervision --sets trec
