@@ -1,4 +1,4 @@
-"""How much accuracy the advice of `vnait compare` gives away, on the committed records of nine sets with 16 labels per class.
+"""How much accuracy the advice of `vnait compare` gives away with 16 labels per class, by the committed records.
 
     python -m vnait_lab.runs.choosing [--draws 3,5,10] [--samples 60]
 
