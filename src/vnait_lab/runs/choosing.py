@@ -1,4 +1,4 @@
-"""How much accuracy the advice of `vnait compare` gives away with 16 labels per class, by the committed records.
+"""How much accuracy the advice of `vnait compare` gives away with 16 labels, by the records of nine sets.
 
     python -m vnait_lab.runs.choosing [--draws 3,5,10] [--samples 60]
 
