@@ -41,7 +41,7 @@ def test_weights_are_learned_unless_the_gate_rests(text: Corpus, variant: str) -
 
 
 def test_neighbours_that_count_have_the_same_views(text: Corpus) -> None:
-    """The same views, which do not read coordinates."""
+    """Plain neighbours have the same views, and read no coordinates."""
     for variant, reads in (("learned", True), ("plain", False)):
         inputs = trained(text, variant, 1.0)[0].model.method.inputs
         assert getattr(inputs, "reads_coordinates", False) == reads
