@@ -17,6 +17,8 @@ from peft import LoraConfig, PromptTuningConfig, get_peft_model
 from transformers import (
     AutoModel,
     AutoTokenizer,
+    BertConfig,
+    BertForSequenceClassification,
     BertModel,
     DebertaV2Config,
     DebertaV2Model,
@@ -387,6 +389,25 @@ def test_an_error_of_the_model_is_none_of_the_doctor():
     model.bert.embeddings.word_embeddings.register_forward_pre_hook(refuse)
     report = vnait.doctor(model, rules=["PAD03"])
     assert report.untried == {"PAD03": "AssertionError: three tokens are too many"} and not report.faults
+
+
+@pytest.mark.parametrize("counted", [False, True])
+def test_a_score_near_zero_is_no_bug(counted):
+    """A regressor whose bias takes a text's score to 0, where rounding is most of it; a mean over padding is."""
+    torch.manual_seed(0)
+    size = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 64}
+    model = BertForSequenceClassification(BertConfig(**size, vocab_size=100, num_labels=1)).eval()
+
+    def count_padding(part, inputs, output):
+        output.pooler_output = output.last_hidden_state.mean(1)
+        return output
+
+    if counted:
+        model.bert.register_forward_hook(count_padding)
+    with torch.no_grad():
+        model.classifier.bias.sub_(model(Subject(model=model).text(2)).logits[0])
+    bugs = vnait.doctor(model, rules=["PAD03"]).bugs
+    assert [finding.code for finding in bugs] == (["PAD03"] if counted else [])
 
 
 @pytest.mark.parametrize("name", FAST)
