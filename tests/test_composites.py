@@ -179,6 +179,14 @@ def test_a_frozen_base_stays_frozen():
     assert all(weight.requires_grad for weight in model.parameters())
 
 
+def test_a_table_that_was_learned_alone_is_learned_again():
+    model = transformers.BertModel(transformers.BertConfig(**SMALL)).requires_grad_(False)
+    table = model.embeddings.position_embeddings.weight.requires_grad_()
+    vnait.attach(model, "vnait")
+    vnait.detach(model)
+    assert [weight for weight in model.parameters() if weight.requires_grad] == [table]
+
+
 def test_a_configuration_has_no_weights_of_a_method(tmp_path):
     model = transformers.BertModel(transformers.BertConfig(**SMALL)).eval()
     vnait.attach(model)

@@ -84,6 +84,7 @@ class Attached(nn.Module):
         self.first_row, self.pad, self.causal = first_row, pad, causal
         self.hooks_attention, self.alibi, self.patches = hooks_attention, alibi, patches
         self.arguments: dict[str, Any] = {}  # of `attach`, for `save_adapter`
+        self.frozen_before = False  # whether nothing but the model's own table was learned
         self.disabled = False  # for `audit`: all places at zero, no method
         self.argument_names = tuple(inspect.signature(owner.forward).parameters)
         self.has_token_types = any(name.endswith("token_type_ids") for name, _ in owner.named_buffers())

@@ -286,6 +286,7 @@ def _insert(side: _Side, arguments: dict[str, Any], whole: nn.Module) -> tuple[f
     owner, model = site.owner, type(whole).__name__
     before = _probe_states(site)
     _replace(site)
+    attached.frozen_before = not any(weight.requires_grad for weight in owner.parameters())
     enter_classes(whole, owner, class_with_method)
     attached.arguments = arguments
     owner.vnait = attached.to(owner.device).train(owner.training)
@@ -369,7 +370,8 @@ def _remove(model: nn.Module, owners: list[PreTrainedModel]) -> None:
     leave_classes(model)
     for owner in owners:
         weights = (weight for name, weight in owner.named_parameters() if not is_attached(name))
-        learned = any(weight.requires_grad for weight in weights)
+        frozen_before = hasattr(owner, "vnait") and owner.vnait.frozen_before
+        learned = frozen_before or any(weight.requires_grad for weight in weights)
         remove_hooks(owner, pre_attention, pre_cross_attention)
         for path, module in list(owner.named_modules()):
             if isinstance(module, SilencedTable | DifferentiableRotary):
