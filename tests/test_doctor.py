@@ -393,7 +393,7 @@ def test_an_error_of_the_model_is_none_of_the_doctor():
 
 @pytest.mark.parametrize("counted", [False, True])
 def test_a_score_near_zero_is_no_bug(counted):
-    """A regressor whose bias takes a text's score to 0, where rounding is most of it; a mean over padding is."""
+    """A regressor whose bias takes a score to 0, where rounding is most of it; a mean over padding is one."""
     torch.manual_seed(0)
     size = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 64}
     model = BertForSequenceClassification(BertConfig(**size, vocab_size=100, num_labels=1)).eval()

@@ -350,7 +350,7 @@ class Subject:
         return None
 
     def _is_rounding(self, trial: Trial) -> bool:
-        """Whether a difference of a whole model's outputs vanishes in float64: that of a single logit near 0."""
+        """Whether a difference of a whole model vanishes in float64, as that of a single logit near 0."""
         if trial.part not in self.parts[1:]:
             return False
         try:
