@@ -135,10 +135,13 @@ def with_filler(records: list[Record], scores: list[Score], tokens: int) -> str:
 
 def of_rotation(records: list[Record]) -> Section:
     """What rotates queries and keys beside the shares of the text, and whether these are added, too."""
-    records = among(records, name=tasks.TASKS)  # without those by which the rotation was chosen
-    tables = [f"### Rotation: {tokens} tokens\n\n{by_rotation(records, tokens)}" for tokens in SHOWN]
-    text = prose("rotation")
-    return Section("\n\n".join([text, *tables]))
+    tables = [
+        f"### Rotation: {suite}, {tokens} tokens\n\n{by_rotation(chosen, tokens)}"
+        for suite, names in (("length suite", tasks.TASKS), ("held-out tasks", held_out.HELD_OUT))
+        if (chosen := among(records, name=names))  # without those by which the rotation was chosen
+        for tokens in SHOWN
+    ]
+    return Section("\n\n".join([prose("rotation"), *tables]))
 
 
 def by_rotation(records: list[Record], tokens: int) -> str:

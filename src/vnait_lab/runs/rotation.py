@@ -1,9 +1,10 @@
-"""What a rotation by S adds: `vnait-uniform` with queries and keys rotated by a place, in the length suite.
+"""What a rotation by S adds: `vnait-uniform` with queries and keys rotated by a place.
 
-    python -m vnait_lab.runs.rotation [--tasks order,adjacent] [--arms "S, added; index, added"] [--seeds 3]
-    python -m vnait_lab.runs.rotation --chosen
+    python -m vnait_lab.runs.rotation [--suite length] [--tasks order,adjacent]
+        [--arms "S, added; index, added"] [--seeds 3]
 
-The second command has the four tasks by which the rotation was chosen, with seeds from 100.
+The suites are the length suite, the held-out tasks, and "chosen": the four tasks by which the rotation was
+chosen, with seeds from 100.
 
 A variant is what rotates (S; the same without noise in training; S as `rope` takes the index, which is 16
 turns in a text; the index; sorted random numbers in training; or nothing), and whether the spatial vector is
@@ -37,7 +38,7 @@ from vnait.positions.method import Method
 from vnait.positions.recipe import Size
 from vnait_lab.records import path_of
 from vnait_lab.runs import parser, register, show_progress
-from vnait_lab.runs.held_out import which_part
+from vnait_lab.runs.held_out import HELD_OUT, which_part
 from vnait_lab.suites import length
 from vnait_lab.suites.registry import registry
 from vnait_lab.suites.tasks import (
@@ -124,27 +125,29 @@ def cyclic(count: int, length: int, random: Generator) -> Texts:
     return ids, yes
 
 
+SUITES = {
+    "length": length.SUITE,
+    "held-out": replace(length.SUITE, tasks=HELD_OUT),
+    "chosen": replace(length.SUITE, tasks=CHOSEN),
+}
+
+
 def main() -> None:
     """Run what is not recorded."""
     command = parser(__doc__, seeds=3, tasks=())
     command.add_argument("--arms", help="with semicolons [all]")
-    command.add_argument("--chosen", action="store_true", help="the tasks by which it was chosen")
+    command.add_argument("--suite", choices=SUITES, default="length")
     options = command.parse_args()
     register(
         {name: partial(variant, **parts) for name, parts in VARIANTS.items()},
         "vnait-uniform; rotation: ",
         "vnait_lab.runs.rotation",
     )
-    chosen = options.arms.split("; ") if options.arms else list(VARIANTS)
-    suite, seeds = (
-        (replace(length.SUITE, tasks=CHOSEN), range(100, 100 + options.seeds))
-        if options.chosen
-        else (length.SUITE, range(options.seeds))
-    )
+    suite, start = SUITES[options.suite], 100 if options.suite == "chosen" else 0
     suite.run(
-        methods=chosen,
+        methods=options.arms.split("; ") if options.arms else list(VARIANTS),
         tasks=options.tasks or tuple(suite.tasks),
-        seeds=seeds,
+        seeds=range(start, start + options.seeds),
         path=path_of("rotation"),
         jobs=options.jobs,
         callback=show_progress,
