@@ -336,7 +336,7 @@ def test_no_word_is_learned_from_a_text_of_the_test_rows():
 def test_tfidf_counts_texts_with_a_term_among_the_rest_or_among_the_labelled_rows(unlabelled, tmp_path):
     plan = plan_of(shots=(2,), unlabelled=unlabelled)
     training = Training(method="tfidf", shots=2, seed=0)
-    module.run_training(plan, training, plan.vocabulary(0), keep=tmp_path)
+    module.run_training(plan, training, plan.vocabulary(0), {}, keep=tmp_path)
     part = load(tmp_path / plan.key(training)).features.parts[0]
     learned, pool = plan.rows(2, 0)[0].texts, plan.split(0)[0].texts
     counted = pool if unlabelled == "rest" else learned
@@ -391,13 +391,18 @@ def test_results_do_not_depend_on_how_many_cells_run_at_a_time(words, tmp_path):
     assert len(weights) == 2 and weights[0] == weights[1]
 
 
-def test_a_method_of_ones_own_runs_in_other_processes_too(words, tmp_path, monkeypatch):
-    own = replace(methods.METHODS["learned"], formula="a table of my own")
-    monkeypatch.setitem(methods.METHODS, "mine", own)
-    found = small(words, tmp_path, methods=("mine", "none"), jobs=2)
-    assert {record.method: record.parameters for record in found.records if record.method == "mine"}[
-        "mine"
-    ] > 0
+def test_methods_of_the_user_run_in_other_processes_too(words, tmp_path, monkeypatch):
+    """One begins with the other, which a worker process has to know, too."""
+
+    def begins_with_first(size):
+        return methods.METHODS["first"].make(size)
+
+    first = replace(methods.METHODS["learned"], formula="a table of my own")
+    second = replace(first, make=begins_with_first, formula="the same", base="first")
+    monkeypatch.setitem(methods.METHODS, "first", first)
+    monkeypatch.setitem(methods.METHODS, "second", second)
+    comparison = small(words, tmp_path, methods=("second", "none"), jobs=2)
+    assert all(record.parameters > 0 for record in comparison.records if record.method == "second")
 
 
 def test_a_method_of_a_file_runs_in_other_processes_too(words, tmp_path):

@@ -1,7 +1,7 @@
 """The trainings of a plan, method x shots x seed, here or by workers; each model is tested."""
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,7 @@ from vnait.comparison.plan import Plan, Training
 from vnait.comparison.runs import Callback
 from vnait.data.coverage import log_coverage
 from vnait.data.vocabulary import Vocabulary
-from vnait.positions.methods import METHODS
+from vnait.positions.methods import METHODS, with_bases
 from vnait.positions.recipe import Recipe
 from vnait.results.record import Record
 from vnait.results.results import Shots, by_size
@@ -66,7 +66,7 @@ def _calls(
             plan,
             training,
             words[plan.vocabulary_key(training)],
-            METHODS.get(training.method.removeprefix(PREFIX)),
+            with_bases(method) if (method := training.method.removeprefix(PREFIX)) in METHODS else {},
             keep,
         )
 
@@ -77,14 +77,17 @@ def _vocabulary(plan: Plan, key: tuple[int, Shots]) -> tuple[tuple[int, Shots], 
 
 
 def run_training(
-    plan: Plan, training: Training, words: Vocabulary, recipe: Recipe | None = None, keep: Path | None = None
+    plan: Plan,
+    training: Training,
+    words: Vocabulary,
+    recipes: Mapping[str, Recipe],
+    keep: Path | None = None,
 ) -> Record:
     """Train and test one model on its own threads, so that the result does not depend on other trainings.
 
-    recipe   of the method, since a worker process does not know a method that the user defined
+    recipes   of the method and its bases, since a worker process does not know those that the user defined
     """
-    if recipe is not None:
-        METHODS[training.method.removeprefix(PREFIX)] = recipe
+    METHODS.update(recipes)
     with one_thread(), logger_at("vnait", logging.ERROR):  # each training would warn of the texts
         fitted = fit_model(plan, training, words)
         if keep is not None and training == saved_training(plan, training.method):

@@ -418,6 +418,16 @@ def arithmetic(name: str) -> str:
     return recipe.formula if recipe.base is None else f"{recipe.formula}; {arithmetic(recipe.base)}"
 
 
+def with_bases(name: str) -> dict[str, Recipe]:
+    """A method's recipe and those of its bases, for a process that knows only the library's methods.
+
+    >>> list(with_bases("vnait-uniform"))
+    ['vnait-uniform', 'vnait']
+    """
+    recipe = METHODS[name]
+    return {name: recipe, **(with_bases(recipe.base) if recipe.base else {})}
+
+
 def unknown(names: Iterable[str]) -> Iterator[str]:
     """A clause for each name that is not in `METHODS`, with the closest one.
 

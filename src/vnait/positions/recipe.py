@@ -38,7 +38,7 @@ class Size:
 class Recipe:
     """An entry of `METHODS`: a method's constructor, its formula and its source.
 
-    base   the method of this library that the formula changes; a run's key changes with both
+    base   the method that this one begins with, if any; a run's key changes with both
     """
 
     make: Callable[[Size], Method]

@@ -15,7 +15,7 @@ from torch.nn.utils.rnn import pad_sequence
 from vnait.comparison.runs import Callback, run_all
 from vnait.model import VnaitConfig, seed_weights
 from vnait.positions.building import parameters
-from vnait.positions.methods import METHODS, arithmetic
+from vnait.positions.methods import METHODS, arithmetic, with_bases
 from vnait.positions.recipe import Recipe
 from vnait.results.record import Record
 from vnait.shared.errors import InputError, OutOfRange, did_you_mean
@@ -158,7 +158,7 @@ class Suite:
             for (method, task), group in groups.items():
                 # Only this task goes to the other process: a task of the user's may not pickle.
                 single = replace(self, tasks={task: self.tasks[task]})
-                yield delayed(single.train_and_test)(method, METHODS[method], task, group, setting)
+                yield delayed(single.train_and_test)(method, with_bases(method), task, group, setting)
 
         return run_all(path, runs, calls, jobs=jobs, backend=backend, callback=callback)
 
@@ -168,14 +168,14 @@ class Suite:
         return key_of(self.name, method, formula, task, asks, seed, asdict(setting))
 
     def train_and_test(
-        self, method: str, recipe: Recipe, task: str, seeds: Sequence[int], setting: Training
+        self, method: str, recipes: Mapping[str, Recipe], task: str, seeds: Sequence[int], setting: Training
     ) -> list[Record]:
         """The records of one method on one task, all seeds trained at once on one core.
 
-        The recipe comes along because a worker process knows only the library's own METHODS, or an earlier
-        run's.
+        The recipes of the method and its bases come along because a worker process knows only the library's
+        own METHODS, or an earlier run's.
         """
-        METHODS[method] = recipe
+        METHODS.update(recipes)
         about = self.tasks[task]
         with one_thread(), preserved_generators():
             started = time.perf_counter()
