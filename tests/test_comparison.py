@@ -391,6 +391,12 @@ def test_results_do_not_depend_on_how_many_cells_run_at_a_time(words, tmp_path):
     assert len(weights) == 2 and weights[0] == weights[1]
 
 
+def test_printed_it_is_its_advice(words, tmp_path):
+    comparison = small(words, tmp_path, methods=("none",))
+    assert str(comparison) == "\n".join(comparison.advice())
+    assert repr(comparison).startswith("<Comparison of tfidf, ") and len(repr(comparison)) < 300
+
+
 def test_methods_of_the_user_run_in_other_processes_too(words, tmp_path, monkeypatch):
     """One begins with the other, which a worker process has to know, too."""
 

@@ -529,6 +529,15 @@ def test_explain_shows_what_the_model_reads(learned):
     assert found.parameters == vnait.positions.building.parameters(learned.fitted_.model.model.method)
 
 
+def test_explain_takes_a_classifier_or_the_model_in_it(learned):
+    text = "a good film"
+    assert vnait.explain(learned, text) == vnait.explain(learned.fitted_, text) == learned.explain(text)
+    simple = TextClassifier("tfidf").fit(X, Y)
+    for wrong in (simple, TextClassifier(), "model"):
+        with pytest.raises(InputError, match="takes a fitted TextClassifier with a Transformer"):
+            vnait.explain(wrong, text)
+
+
 def test_explain_cuts_where_the_model_cuts(word_file):
     fitted = quick(vectors=word_file, method="sinusoidal", max_length=3).fit(X, Y)
     found = fitted.explain("a good film a film")

@@ -21,7 +21,7 @@ from vnait.results import card, record
 from vnait.results.about import About, call
 from vnait.results.advice import advice
 from vnait.results.record import Record
-from vnait.results.results import ALL, Results, Shots
+from vnait.results.results import ALL, Results, Shots, listed
 from vnait.shared.errors import InputError
 from vnait.shared.files import atomic_file, home, locked
 from vnait.shared.processes import one_thread
@@ -37,9 +37,9 @@ DEFAULT_METHODS = ("none", "sinusoidal", "learned", "vnait-uniform", "vnait")
 MODELS = ".models"  # folder of the candidates for `out`/model, deleted after the choice
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class Comparison:
-    """The records of a comparison and the results computed from them."""
+    """The records of a comparison and the results computed from them; printed, its advice."""
 
     plan: Plan
     records: list[Record]
@@ -85,6 +85,12 @@ class Comparison:
     def chance_level(self) -> float:
         """`Plan.chance_level` in the metric of the results."""
         return self.plan.chance_level(self.results.metric.name)
+
+    def __repr__(self) -> str:
+        return f"<Comparison of {listed(self.results.methods)} on {self.plan.table.name}: {self.path}>"
+
+    def __str__(self) -> str:
+        return "\n".join(self.advice())
 
     def sentences(self) -> list[str]:
         """Which methods are ahead of the reference, behind it, or can't be told apart from it."""

@@ -31,7 +31,7 @@ class Report:
 
     model: str
     source: str | None = None
-    rules: tuple[Rule, ...]
+    rules: tuple[Rule, ...] = field(repr=False)
     findings: tuple[Finding, ...]
     kept_rules: tuple[str, ...]
     untried: dict[str, str]
@@ -61,6 +61,9 @@ class Report:
             f"{name}: {counts}; {plural(len(self.kept_rules), 'rule')} kept, {len(self.untried)} not tried"
         )
         return f"{summary}, {len(self.faults)} failed" if self.faults else summary
+
+    def __str__(self) -> str:
+        return self.text()
 
     def text(self) -> str:
         """The summary, each finding with its reproduction, and what was not tried."""

@@ -125,6 +125,9 @@ class Report:
             )
         return " ".join(lines)
 
+    def __str__(self) -> str:
+        return self.text()
+
     def text(self) -> str:
         """The summary, and a table each by length, by depth, and of costs."""
         parts = [self.summary(), *share_tables(self.results, self.limit, self.variants), self._cost_table()]

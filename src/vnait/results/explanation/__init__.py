@@ -118,7 +118,10 @@ class Explanation:
 def explain(fitted: Fitted, text: str, *, label: str | None = None) -> Explanation:
     """Explain one text: why its class is `label`, by default the answer, or is not. Long texts are cut as in
     prediction.
+
+    fitted   a fitted `TextClassifier`, or the Transformer in it, `fitted_`
     """
+    fitted = getattr(fitted, "fitted_", fitted)
     if not text.strip():
         raise InputError("the text is empty; give some words to explain.")
     if has_surrogate(text):
@@ -227,7 +230,12 @@ def _of_base(fitted: Fitted, text: str, label: str | None) -> Explanation:
 
 
 def check_explained(fitted: Fitted) -> None:
-    """Raise InputError if the model reads pairs of texts, or answers with numbers or several labels."""
+    """Raise InputError if it is no Transformer, reads pairs, or answers with numbers or several labels."""
+    if not isinstance(fitted, Fitted):
+        raise InputError(
+            "explain takes a fitted TextClassifier with a Transformer; fit or load one, or call the method "
+            "explain of a simple model."
+        )
     check_task(fitted.task, CLASSIFICATION)
     if fitted.pairs:
         raise InputError("the model reads pairs of texts, and explain shows one; use `vnait predict`.")
