@@ -23,12 +23,23 @@ HEAVY = (
     "joblib",
 )
 CONFIGURED = "(vnait.VnaitConfig(hidden_size=8)).config"
+TOKENIZER = "from transformers import AutoTokenizer"
 ENTRIES = {
     "AutoConfig": "import vnait\nfrom transformers import AutoConfig\ngot = AutoConfig.for_model('vnait')",
     "AutoModel": "import vnait\nfrom transformers import AutoModelForMaskedLM\ngot = "
     f"AutoModelForMaskedLM.from_config{CONFIGURED}",
     "a model": "import vnait\nfrom transformers import BertModel, AutoConfig\ngot = "
     "AutoConfig.for_model('vnait')",
+    **{
+        first: f"import vnait\n{first}\nfrom transformers import AutoConfig\ngot = AutoConfig.for_model('vnait')"
+        for first in (
+            TOKENIZER,
+            "from transformers import pipeline",
+            "import vnait.pretrained.changing",
+            "import vnait.pretrained.loading",
+            "import vnait.train.saved",
+        )
+    },
     "before vnait": "from transformers import AutoModel\nimport vnait\ngot = "
     f"AutoModel.from_config{CONFIGURED}",
 }
@@ -174,6 +185,10 @@ def test_names_of_later_modules_come_when_they_are_asked_for():
     loaded = "'vnait.results.record' in sys.modules"
     script = f"import sys, vnait\nprint({loaded}, vnait.Record.__name__, {loaded})"
     assert python(script).split() == ["False", "Record", "True"]
+
+
+def test_a_tokenizer_may_come_first():
+    assert python(f"{ENTRIES[TOKENIZER]}\nprint(got.model_type)") == "vnait\n"
 
 
 @pytest.mark.long

@@ -66,7 +66,7 @@ __getattr__, __dir__, __all__ = lazy_loader.attach(
 )
 
 
-# What vnait.model takes from transformers, by module. These import one another, in an order that depends on
+# What the modules below take from others, by module. These import one another, in an order that depends on
 # which is imported first.
 _NEEDED = {
     "transformers.modeling_layers": "GradientCheckpointingLayer",
@@ -74,6 +74,9 @@ _NEEDED = {
     "transformers.models.auto.configuration_auto": "AutoConfig",
     "transformers.models.auto.auto_factory": "auto_class_update",
     "transformers.models.auto.modeling_auto": "AutoModel",
+    "transformers.models.auto.tokenization_auto": "AutoTokenizer",
+    "vnait.pretrained.changing": "unmark",
+    "vnait.pretrained.loading": "auto_classes",
 }
 
 
