@@ -31,7 +31,8 @@ ENTRIES = {
     "a model": "import vnait\nfrom transformers import BertModel, AutoConfig\ngot = "
     "AutoConfig.for_model('vnait')",
     **{
-        first: f"import vnait\n{first}\nfrom transformers import AutoConfig\ngot = AutoConfig.for_model('vnait')"
+        first: f"import vnait\n{first}\n"
+        "from transformers import AutoConfig\ngot = AutoConfig.for_model('vnait')"
         for first in (
             TOKENIZER,
             "from transformers import pipeline",
