@@ -188,13 +188,15 @@ def test_s_starts_small_where_the_output_table_is_that_of_words(method: str, tmp
 
 
 def test_gates_learn_nothing_from_masked_words(tmp_path: Path) -> None:
-    """A classifier on the same encoder learns them."""
+    """Nor when the model is loaded again; a classifier on the same encoder learns them."""
     masked = VnaitForMaskedLM(config(method="vnait"))
-    masked(ids(), labels=ids()).loss.backward()
     masked.save_pretrained(tmp_path)
+    loaded = VnaitForMaskedLM.from_pretrained(tmp_path)
+    for model in (masked, loaded):
+        model(ids(), labels=ids()).loss.backward()
     classifier = VnaitForSequenceClassification.from_pretrained(tmp_path)
     classifier(ids(), labels=torch.tensor([0, 1, 1])).loss.backward()
-    for model, learned in ((masked, False), (classifier, True)):
+    for model, learned in ((masked, False), (loaded, False), (classifier, True)):
         gate = model.model.method.coordinates.coordinates.gate
         assert {weight.grad is not None for weight in gate.parameters()} == {learned}
 

@@ -54,8 +54,13 @@ class VnaitPreTrainedModel(PreTrainedModel):
         model = loaded[0] if isinstance(loaded, tuple) else loaded  # a tuple with output_loading_info=True
         model.base_model.vectors.requires_grad_(model.config.tune_vectors)
         with Draws(0).everywhere():  # what is drawn is not taken
-            _take_constants(model.base_model.method, _method(model.config))
+            _take_constants(model.base_model.method, model._new_method(model.config))
         return loaded
+
+    @staticmethod
+    def _new_method(config: VnaitConfig) -> Method:
+        """The method of a new model of this class."""
+        return _method(config)
 
     def save_pretrained(self, save_directory: Any, *args: Any, **settings: Any) -> None:
         """As in transformers; a folder whose configuration has an `auto_map` gets its file again."""

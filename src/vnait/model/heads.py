@@ -25,6 +25,7 @@ from vnait.model.one_hot import OneHotWords
 from vnait.positions.building import for_masked_tokens
 from vnait.positions.cache import AnyMask
 from vnait.positions.coordinates.shared import Positions
+from vnait.positions.method import Method
 from vnait.shared.randomness import Dropout
 
 
@@ -225,6 +226,11 @@ class VnaitForMaskedLM(TiedDecoder, _Head):
         )
         self.decoder: nn.Module = nn.Linear(config.vector_size, config.vocab_size)
         self.post_init()
+
+    @staticmethod
+    def _new_method(config: VnaitConfig) -> Method:
+        """The method of a new model, whose gates learn nothing."""
+        return for_masked_tokens(_Head._new_method(config))
 
     def logits(self, encoded: Encoded, input_ids: Ids) -> Float[Tensor, "B T V"]:
         """Of every word at every token."""

@@ -42,6 +42,7 @@ from vnait import data as texts
 from vnait.data import Table
 from vnait.data.rows import generator
 from vnait.data.tables import labels_of
+from vnait.positions.methods import arithmetic
 from vnait.pretrained.attach.attached import attached_owners
 from vnait.pretrained.loading import from_pretrained
 from vnait.pretrained.table import running_places
@@ -245,8 +246,10 @@ def main() -> None:
     reader = cache(lambda: Reader(options.model))
 
     def key(seed: int, name: str, arm: str) -> str:
-        settings: Any = LORA if arm not in UNTRAINED else [vars(PROMPTS[name]), STRENGTHS, FOLDS]
-        return key_of("language_model", arm, name, SHOTS, seed, TESTED, settings, base.fingerprint)
+        settings: list[Any] = [LORA] if arm not in UNTRAINED else [[vars(PROMPTS[name]), STRENGTHS, FOLDS]]
+        if arm in (TUNED[1], CONTROL):
+            settings.append(arithmetic(TUNED[1]))
+        return key_of("language_model", arm, name, SHOTS, seed, TESTED, *settings, base.fingerprint)
 
     def train_and_test(seed: int, name: str, arm: str) -> Record:
         train, test = (texts.read(str(data / name / f"{part}.csv")) for part in ("train", "test"))
