@@ -119,16 +119,19 @@ def test_chinese_numbers_are_the_models_own(tokens):
         "vnait-causal",
         "vnait-paper",
         "grid-rope",
+        "lpi",
     ],
 )
 def test_numbers_are_the_models_own_wherever_position_enters(method):
     found = check_against_the_model(fitted(method), ENGLISH)
     slots = {
-        "rotary": method in ("rope", "xpos", "scale-invariant", "vnait-context", "grid-rope"),
+        "rotary": method in ("rope", "xpos", "scale-invariant", "vnait-context", "grid-rope", "lpi"),
         "bias": method in ("alibi", "t5", "cope", "scale-invariant", "vnait-causal"),
     }
     for name, there in slots.items():
         assert (max(found.shares[name]) > 0) == there
+    learned = ("vnait-context", "vnait-causal", "vnait-paper", "lpi")
+    assert found.learns_gaps == (method in learned)
 
 
 def test_each_block_runs_once_beside_the_attribution(english, monkeypatch):
@@ -308,8 +311,7 @@ def test_equal_gaps_are_named_where_they_could_differ(english, folder, capsys):
     explanation = explain(english, "a warm and funny film")
     equal = replace(explanation, gaps=[20.0] * 5)
     assert equal.gaps_are_equal and not replace(equal, gaps=[20.0, 20.0, 20.0, 19.0, 21.0]).gaps_are_equal
-    assert not replace(equal, method="vnait-uniform").gaps_are_equal
-    assert not replace(equal, method="rope").gaps_are_equal
+    assert not replace(equal, learns_gaps=False).gaps_are_equal
     line = "gaps        equal: all tokens count alike here, as in vnait-uniform"
     terminal.show_explanation(equal)
     assert line in capsys.readouterr().out

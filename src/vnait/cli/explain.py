@@ -131,7 +131,7 @@ def _beside_control(explanation: Explanation, fitted: Fitted, text: str, table: 
     from vnait.results.explanation import explain
     from vnait.train.control import shuffled
 
-    if not explanation.gaps_can_differ:
+    if not explanation.learns_gaps:
         raise InputError(
             f"{explanation.method} learns no gaps that a control could check; leave --control out."
         )

@@ -63,6 +63,7 @@ class Explanation:
     label             the class that is explained, by default the answer;  probability: of this class
     logit             of this class, minus the mean over the classes, in two parts: Transformer, and the
                       linear part by its name, bag of words or one-hot words
+    learns_gaps       whether the method's coordinates have learned parameters
     attribution       what each token adds to the logit, the sum of these parts;  constant: what is left
                       without words (`attribution.attribute`). Both None without captum
     bag_contribution  what each token adds to the linear part; the rest of that part is its bias. None of a
@@ -91,6 +92,7 @@ class Explanation:
     formula: str
     enters: list[str]
     parameters: int
+    learns_gaps: bool
     similarity: list[float] | None
     heads: list[list[Head]]
     shares: dict[str, list[float]]
@@ -102,12 +104,7 @@ class Explanation:
     def gaps_are_equal(self) -> bool:
         """Whether a method that can give tokens different gaps gives them equal ones here, to 1 %."""
         gaps = np.array(self.gaps[1:])
-        return self.gaps_can_differ and len(gaps) > 1 and bool(np.ptp(gaps) <= 0.01 * gaps.mean())
-
-    @property
-    def gaps_can_differ(self) -> bool:
-        """Whether the method learns gaps."""
-        return self.method.startswith("vnait") and self.method != "vnait-uniform"
+        return self.learns_gaps and len(gaps) > 1 and bool(np.ptp(gaps) <= 0.01 * gaps.mean())
 
     def facts(self) -> dict[str, Any]:
         """Everything except `attention` and `terms`, for JSON."""
@@ -170,6 +167,7 @@ def explain(fitted: Fitted, text: str, *, label: str | None = None) -> Explanati
         formula=METHODS[name].formula if name in METHODS else "",
         enters=where_it_enters(injection),
         parameters=parameters(model.method),
+        learns_gaps=parameters(model.method.coordinates) > 0,
         similarity=None if injection.added is None else cosine(vectors, injection.added)[0].tolist(),
         heads=[[_head(weights) for weights in layer] for layer in attention],
         shares={term: share.tolist() for term, share in shares(terms).items()},
@@ -221,6 +219,7 @@ def _of_base(fitted: Fitted, text: str, label: str | None) -> Explanation:
         formula=METHODS[name].formula if name in METHODS else "",
         enters=where_it_enters(injection) + gated,
         parameters=parameters(attached),
+        learns_gaps=parameters(attached.method.coordinates) > 0,
         similarity=cosine(vectors, injection.added)[0].tolist(),
         heads=[[_head(weights) for weights in layer] for layer in attention],
         shares={},
