@@ -17,6 +17,7 @@ from torch import Generator
 from helpers import record
 from vnait.cli import main
 from vnait.shared.errors import InputError
+from vnait_lab.page.language import draw
 from vnait_lab.suites import language
 from vnait_lab.suites.language import LENGTHS, MASK, TRAINED, UNKNOWN, Corpus, Setting
 from vnait_lab.suites.suite import IGNORED
@@ -197,3 +198,23 @@ def test_a_file_of_the_reader_s_is_studied_by_the_command(
     }
     assert methods == {"next-made": ["none", "sinusoidal"], "masked-made": ["none", "sinusoidal", "vnait"]}
     assert all(row["flops"] > 1e5 and row["tokens"] == 2 * 2 * TRAINED for row in rows)
+
+
+def test_a_line_has_the_colour_of_its_name_on_every_panel() -> None:
+    """Records of the second text have another order of methods."""
+
+    def of(text: str, **losses: float) -> list[Any]:
+        return [
+            record(
+                method=method,
+                seed=0,
+                data={"name": f"next-{text}"},
+                metrics=dict.fromkeys((f"loss_{length}" for length in LENGTHS), loss),
+            )
+            for method, loss in losses.items()
+        ]
+
+    drawn = draw([*of("one", rope=1.0, alibi=2.0), *of("two", alibi=4.0, rope=3.0)])
+    first, second = (axes.get_lines() for axes in drawn.axes)
+    assert [line.get_color() for line in first] == [line.get_color() for line in second]
+    assert [float(line.get_ydata()[0]) for line in second] == [3.0, 4.0]

@@ -76,7 +76,11 @@ def draw(records: list[Record]) -> Figure:
     panels: list[Lines] = []
     for name in values_of(records, "name"):
         by_length = [of_length(records, name, length) for length in LENGTHS]
-        curves = {method: np.array([[*by[method].values()] for by in by_length]).T for method in by_length[0]}
+        # In one order for all panels, which share the colours of the legend; records have several orders.
+        curves = {
+            method: np.array([[*by[method].values()] for by in by_length]).T
+            for method in values_of(records, "method")
+        }
         low = min(curve.min() for curve in curves.values())
         height = 2.5 * (max(curve.mean(0)[0] for curve in curves.values()) - low)
         panels.append(
