@@ -252,7 +252,7 @@ def test_the_usual_limit_and_the_option(tmp_path, monkeypatch, capsys):
         (tmp_path / name).write_bytes(content)
     monkeypatch.delenv(UNPACK_LIMIT, raising=False)
     with path.open("rb") as file, pytest.raises(InputError, match="unpacks to more than 1 GiB"):
-        stream = unpacked(file, path, 1)
+        stream = unpacked(gzip.GzipFile(fileobj=file), path, 1)
         while stream.read(1 << 20):
             pass
     monkeypatch.setenv(UNPACK_LIMIT, "")  # restored after the option has set it

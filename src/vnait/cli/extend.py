@@ -37,7 +37,7 @@ Texts = Annotated[
     option(
         Panel.COMPARISON,
         "NUMBER",
-        "Generated texts per kind and length, 2 to 30.",
+        "Texts per kind and length, 2 to 30; of a language model from 1.",
         "20, and 4 for a language model",
     ),
 ]

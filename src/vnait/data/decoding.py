@@ -186,7 +186,7 @@ def _opened(path: Path) -> Iterator[BinaryIO]:
     """The bytes of a file, unpacked."""
     with _readable(path), path.open("rb") as file:
         reader = PACKED.get(path.suffix.lower())
-        yield unpacked(file, path, MAX_GIB, reader(file)) if reader else file
+        yield unpacked(reader(file), path, MAX_GIB) if reader else file
 
 
 @contextmanager

@@ -319,7 +319,7 @@ def _polarity() -> Columns:
     # A line is "__label__pos some sentence . ", in cp1252.
     written = Path(datapath("pang_lee_polarity.cor")).read_text(encoding="cp1252")
     rows = [line.split(" ", 1) for line in written.split("\n") if line]
-    labels = [label.removeprefix("__label__") for label, _ in rows]
+    labels = [label.removeprefix(LABEL_MARK) for label, _ in rows]
     texts = [text.strip() for _, text in rows]
     return Columns(["text", "label"], lambda at: (texts, labels)[at])
 

@@ -6,7 +6,8 @@ import ctypes
 import logging
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,8 @@ LEARNED = "learned.safetensors"  # in a checkpoint
 RANK = 8
 LARGE = 2**20  # bytes of a block
 _MMAP_THRESHOLD = -3  # the option's number in malloc.h
+# Names that transformers will change.
+_quiet = partial(warnings.catch_warnings, action="ignore", category=FutureWarning)
 
 
 def add_lora(model: PreTrainedModel) -> None:
@@ -127,14 +130,6 @@ def _give_blocks_back() -> None:
     """
     with suppress(OSError, AttributeError, TypeError):  # another libc
         ctypes.CDLL(None).mallopt(_MMAP_THRESHOLD, LARGE)
-
-
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """Without warnings of names that transformers will change."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", FutureWarning)
-        yield
 
 
 def _hold(model: nn.Module, wrapped: Any) -> None:

@@ -1,6 +1,5 @@
 """Files and folders written whole or not at all, by one process; limits on what packed files unpack to."""
 
-import gzip
 import hashlib
 import io
 import os
@@ -14,7 +13,7 @@ from contextvars import ContextVar
 from fnmatch import fnmatch
 from glob import escape
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 from filelock import FileLock, Timeout
 from safetensors import SafetensorError
@@ -178,7 +177,7 @@ def locked(folder: str | Path) -> Iterator[None]:
         return
     with _creating(path):
         path.mkdir(parents=True, exist_ok=True)
-    mark, owner = path / ".lock", path / ".lock.owner"
+    mark, owner = path / LOCK, path / f"{LOCK}.owner"
     lock = FileLock(mark, timeout=0)
     try:
         with _creating(path):
@@ -222,9 +221,9 @@ def check_unpacked(path: Path, size: int, usual: int) -> None:
         )
 
 
-def unpacked(file: BinaryIO, path: Path, usual: int, content: Any = None) -> io.BufferedReader:
-    """The content of a packed file, gzip if no other reader is given, up to what `check_unpacked` allows."""
-    return io.BufferedReader(_Unpacked(content or gzip.GzipFile(fileobj=file), path, usual), 1 << 16)
+def unpacked(content: Any, path: Path, usual: int) -> io.BufferedReader:
+    """What the reader of a packed file gives, up to what `check_unpacked` allows."""
+    return io.BufferedReader(_Unpacked(content, path, usual), 1 << 16)
 
 
 class _Unpacked(io.RawIOBase):

@@ -8,8 +8,10 @@ import gradio as gr
 from jinja2 import Environment
 
 from vnait.cli.playground.registry import UNTRAINED, Registry
+from vnait.results.drawing import png
 from vnait.results.explanation import export, simple
 from vnait.results.explanation.display import ADDS, EQUAL
+from vnait.results.explanation.figure import figure
 from vnait.shared.errors import InputError
 
 TEXT = "It is not that the film is bad, it is that nothing in it ever moves."
@@ -74,7 +76,7 @@ def explanation(registry: Registry, model: str, text: str) -> str:
         return EXPLANATION.render(
             words=f"{result['label']}, with a probability of {result['probability']:.3f}; {result['method']} "
             f"has no positions to draw. adds: {result['by']}.",
-            image=b64encode(simple.png(result)).decode(),
+            image=b64encode(png(simple.figure(result))).decode(),
             label=f"{result['method']}: {simple.LABEL}",
             tables=[simple.token_table(result), simple.term_table(result)],
         )
@@ -83,7 +85,7 @@ def explanation(registry: Registry, model: str, text: str) -> str:
     return EXPLANATION.render(
         words=f"{result.label}, with a probability of {result.probability:.3f}; {result.method} has "
         f"{result.parameters:,} parameters.{adds}{gaps}",
-        image=b64encode(export.png(result, narrow=NARROW)).decode(),
+        image=b64encode(png(figure(result, narrow=NARROW))).decode(),
         label=f"{result.method}: {export.LABEL}",
         tables=[export.token_table(result)],
     )

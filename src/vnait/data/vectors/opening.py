@@ -49,7 +49,7 @@ def opened(path: Path) -> Iterator[io.BufferedReader]:
     try:
         with path.open("rb") as file:
             packing = _packing(file)
-            content = unpacked(file, path, _MOST, PACKED[f".{packing}"](file)) if packing else file
+            content = unpacked(PACKED[f".{packing}"](file), path, _MOST) if packing else file
             _skip_mark(content, path)
             yield content
     except FileNotFoundError as error:

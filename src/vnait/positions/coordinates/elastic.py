@@ -57,9 +57,9 @@ class Gate(_StraightThrough):
     START = 1.5
     SCALE = 4.0  # so that w, one number, is learned in as few steps as f
 
-    def __init__(self, *, dim: int, speed: float = 4.0) -> None:
+    def __init__(self, *, dim: int) -> None:
         super().__init__()
-        self.dim, self.speed = dim, speed
+        self.dim, self.speed = dim, 4.0
         self.look = nn.Linear(dim, HIDDEN)
         self.weigh = ZeroLinear(HIDDEN, 1)
         self.repeat = nn.Parameter(torch.empty(1))
@@ -113,8 +113,8 @@ class ContextGate(Gate):
     SLOPE = 0.1  # of z
     MOST = 3.0  # of v, and so of h
 
-    def __init__(self, *, dim: int, speed: float = 4.0) -> None:
-        super().__init__(dim=dim, speed=speed)
+    def __init__(self, *, dim: int) -> None:
+        super().__init__(dim=dim)
         self.key = nn.Linear(dim, 1)
         self.value = ZeroLinear(dim, 1)
 

@@ -12,7 +12,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from vnait.positions.coordinates.shared import max_lookback
+from vnait.positions.coordinates.shared import in_one_piece, max_lookback
 from vnait.positions.inputs.fusion import X
 from vnait.shared.errors import one_of
 from vnait.shared.randomness import generator
@@ -103,8 +103,7 @@ class Condensed(nn.Module):
 def _whole(weight: Float[Tensor, "B T"]) -> Tensor:
     """Of each text, whether all tokens count one, with padding, which counts nothing, at its sides alone."""
     counts = weight == 1
-    starts = counts & ~F.pad(counts, (1, 0))[:, :-1]
-    return (counts | (weight == 0)).all(-1) & (starts.sum(-1) <= 1)
+    return (counts | (weight == 0)).all(-1) & in_one_piece(counts)
 
 
 def _seen(views: nn.ModuleList, vectors: X) -> X:

@@ -25,7 +25,7 @@ from vnait.pretrained.extend.lengthening import lengthen, shorten, site_of, sour
 from vnait.pretrained.extend.perplexity import Losses, Perplexities
 from vnait.pretrained.extend.request import Request
 from vnait.pretrained.extend.scoring import bm25, costs
-from vnait.pretrained.extend.tasks import Result, Task, check_tasks
+from vnait.pretrained.extend.tasks import Result, Task, check_tasks, news
 from vnait.pretrained.extend.variants import (
     DECODER_VARIANTS,
     FREE_OF_DECODERS,
@@ -225,11 +225,7 @@ def _lengths(lengths: Sequence[int], language_model: LanguageModel, to: int) -> 
 
 def _texts(language_model: LanguageModel, documents: Sequence[str], to: int, count: int) -> list[Ids]:
     """Texts of `to` tokens, spread over the documents, or over the news of gensim's package."""
-    if not documents:
-        from gensim.test.utils import datapath
-
-        with open(datapath("lee_background.cor"), encoding="utf-8") as file:
-            documents = file.read().splitlines()
+    documents = documents or news().splitlines()
     ids = np.array(language_model.tokenizer("\n\n".join(documents), verbose=False)["input_ids"])
     if len(ids) < to:
         raise InputError(

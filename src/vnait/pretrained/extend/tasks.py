@@ -112,17 +112,18 @@ def passkey(tokenizer: Any, length: int, count: int) -> Task:
 
 
 def needle(tokenizer: Any, length: int, count: int) -> Task:
-    """Which document has the fact that answers the question? All else in it is news.
-
-    The news is the file lee_background.cor that gensim's package has. Source of the task: as `passkey`.
-    """
-    from gensim.test.utils import datapath
-
+    """Which document has the fact that answers the question? All else in it is `news`. Source: `passkey`."""
     chosen = random.Random(0)
     passages, queries = zip(*chosen.sample(NEEDLES, count), strict=True)
+    return _planted("needle", tokenizer, length, passages, queries, news().split(), chosen)
+
+
+def news() -> str:
+    """The news that gensim's package has, lee_background.cor: an article per line."""
+    from gensim.test.utils import datapath
+
     with open(datapath("lee_background.cor"), encoding="utf-8") as file:
-        words = file.read().split()
-    return _planted("needle", tokenizer, length, passages, queries, words, chosen)
+        return file.read()
 
 
 GENERATED = {"passkey": passkey, "needle": needle}

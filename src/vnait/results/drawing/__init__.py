@@ -8,6 +8,7 @@ more           all axes of the coordinates, stretches, the factors of the scores
 """
 
 from collections.abc import Sequence
+from io import BytesIO
 from pathlib import Path
 from textwrap import fill
 
@@ -31,6 +32,7 @@ __all__ = [
     "figure",
     "from_options",
     "panels",
+    "png",
     "random_words",
     "save",
     "small_labels",
@@ -63,6 +65,13 @@ def figure(examples: Sequence[Example]) -> Figure:
 def titles(drawn: Figure) -> list[list[str]]:
     """The titles of the panels in each row."""
     return [[axes.get_title() for axes in part.axes if axes.get_title()] for part in drawn.subfigs]
+
+
+def png(drawn: Figure) -> bytes:
+    """A figure as a PNG."""
+    with BytesIO() as file:
+        drawn.savefig(file, format="png")
+        return file.getvalue()
 
 
 def save(drawn: Figure, path: str | Path) -> None:

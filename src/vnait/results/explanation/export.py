@@ -1,6 +1,5 @@
 """An explanation as a file: a figure, or a page with the figure and its numbers."""
 
-from io import BytesIO
 from pathlib import Path
 
 import torch
@@ -45,13 +44,6 @@ def head_view(explanation: Explanation) -> str:
     layers = [torch.from_numpy(layer)[None] for layer in explanation.attention]
     html: str = view(layers, [printable(token) for token in explanation.tokens], html_action="return").data
     return html
-
-
-def png(explanation: Explanation, *, narrow: float | None = None) -> bytes:
-    """The `figure` as a PNG."""
-    with BytesIO() as file:
-        figure(explanation, narrow=narrow).savefig(file, format="png")
-        return file.getvalue()
 
 
 def token_table(explanation: Explanation) -> Table:
@@ -99,7 +91,7 @@ def _sections(explanation: Explanation) -> list[Section]:
         Section(heading="Answer", sentences=sentences),
         Section(
             heading="Tokens",
-            image=Image(label=LABEL, png=png(explanation)),
+            image=Image(label=LABEL, png=drawing.png(figure(explanation))),
             table=token_table(explanation),
         ),
         Section(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from io import BytesIO
 from pathlib import Path
 from textwrap import fill
 from typing import Any
@@ -50,13 +49,6 @@ def save(facts: Facts, path: str | Path) -> None:
         drawing.save(figure(facts), path)
 
 
-def png(facts: Facts) -> bytes:
-    """The `figure` as a PNG."""
-    with BytesIO() as file:
-        figure(facts).savefig(file, format="png")
-        return file.getvalue()
-
-
 def token_table(facts: Facts) -> Table:
     """A row per token."""
     rows = list(zip(facts["tokens"], facts["attribution"], strict=True))
@@ -72,8 +64,9 @@ def term_table(facts: Facts) -> Table:
 def _sections(facts: Facts) -> list[Section]:
     probability = probability_of(facts["label"], facts["answer"], facts["probability"])
     answer = [f"{facts['label']} ({probability}).", f"adds: {facts['by']}."]
+    image = Image(label=LABEL, png=drawing.png(figure(facts)))
     return [
         Section(heading="Answer", sentences=answer),
-        Section(heading="Tokens", image=Image(label=LABEL, png=png(facts)), table=token_table(facts)),
+        Section(heading="Tokens", image=image, table=token_table(facts)),
         Section(heading="Terms", table=term_table(facts)),
     ]
