@@ -17,7 +17,7 @@ from vnait.data import Table, encode, split
 from vnait.data import vocabulary as vocabulary
 from vnait.shared.errors import InputError
 from vnait.train import baselines, predict
-from vnait.train.baselines import BASELINES, BY_TASK, FROZEN, STANDARDIZED, UNIT_ROWS, fit_baseline
+from vnait.train.baselines import BASELINES, BY_TASK, FROZEN_BASE, STANDARDIZED, UNIT_ROWS, fit_baseline
 from vnait.train.features import Terms
 from vnait.train.predict import load
 from vnait.train.replacing import check_replaceable
@@ -185,7 +185,7 @@ def test_a_class_of_two_groups_has_two_folds():
 def test_frozen_embeddings_of_texts_do_not_tag_words():
     table = Table(["a film"], ["DET NOUN"], "t.conllu", 0, task="tagging")
     with pytest.raises(InputError, match="are of whole texts, and tags are of words"):
-        fit_baseline(FROZEN, table, tokenization="words", seed=0)
+        fit_baseline(FROZEN_BASE, table, tokenization="words", seed=0)
 
 
 def model_in(folder, model):
@@ -202,7 +202,13 @@ def test_beside_a_base_it_is_compared_frozen_fine_tuned_and_attached(words_file,
         base=str(base),
         run=replace(RUN, max_length=16),
     )
-    assert [row["method"] for row in found.rows] == [*BASELINES, FROZEN, "none", "base:vnait", "base:own"]
+    assert [row["method"] for row in found.rows] == [
+        *BASELINES,
+        FROZEN_BASE,
+        "none",
+        "base:vnait",
+        "base:own",
+    ]
     assert all("validation_accuracy" in record.metrics for record in found.records)
     model = load(tmp_path / "out" / "model")
     assert model.probabilities(ASKED).shape == (4, 2)
@@ -210,10 +216,10 @@ def test_beside_a_base_it_is_compared_frozen_fine_tuned_and_attached(words_file,
 
 def test_the_frozen_base_is_saved_with_it(words_file, tmp_path, monkeypatch):
     base = saved_base(tmp_path / "base")
-    monkeypatch.setattr("vnait.results.results.Results.best", FROZEN)
+    monkeypatch.setattr("vnait.results.results.Results.best", FROZEN_BASE)
     small(words_file, tmp_path / "out", base=str(base), run=replace(RUN, max_length=16))
     model = load(tmp_path / "out" / "model")
-    assert model.name == FROZEN and model.probabilities(ASKED).shape == (4, 2)
+    assert model.name == FROZEN_BASE and model.probabilities(ASKED).shape == (4, 2)
     np.testing.assert_allclose(np.linalg.norm(model.features(ASKED), axis=1), 1, atol=1e-5)
     with pytest.raises(InputError, match="no terms to list"):
         model.explain("a good film")

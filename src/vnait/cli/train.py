@@ -243,7 +243,7 @@ def _simple(
         reads = vocabulary_of([*table.texts, *table.more], **words, seed=run.seed)
     with threads(run.threads):
         fitted = baselines.fit_baseline(
-            method if base is None else baselines.FROZEN,
+            method if base is None else baselines.FROZEN_BASE,
             table,
             tests,
             reads,

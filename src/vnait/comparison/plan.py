@@ -25,7 +25,7 @@ from vnait.train.arrays import check_class_weight
 from vnait.train.bag_of_words import FORMULA, SIF_FREQUENCY
 from vnait.train.base import Base
 from vnait.train.baselines import FORMULA as OF_BASELINES
-from vnait.train.baselines import FROZEN, baselines_of
+from vnait.train.baselines import FROZEN_BASE, baselines_of
 from vnait.train.mixing import choice_of
 from vnait.train.run import PREFIX, READS_MORE, READS_VECTORS, Run, unknown_methods
 from vnait.train.tasks import LabelSets, Tags
@@ -195,7 +195,7 @@ class Plan:
     def baselines(self) -> tuple[str, ...]:
         """The baselines of every comparison, and the frozen embeddings of a base."""
         embeds = self.base is not None and self.table.task != TAGGING  # whole texts
-        return (*baselines_of(self.table), *((FROZEN,) if embeds else ()))
+        return (*baselines_of(self.table), *((FROZEN_BASE,) if embeds else ()))
 
     def run_of(self, training: Training) -> Run:
         """The settings of a training."""
@@ -235,7 +235,7 @@ class Plan:
             run["validation"] = self.run.validation
         if training.method.startswith(PREFIX):
             run = {**weighted}
-            if training.method != FROZEN:
+            if training.method != FROZEN_BASE:
                 run = self.run_of(training).facts
                 attached = run["method"]
                 run["method"] = attached if attached == BASE_POSITIONS else arithmetic(attached)

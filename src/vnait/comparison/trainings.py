@@ -20,7 +20,7 @@ from vnait.shared.processes import one_thread
 from vnait.shared.quiet import logger_at
 from vnait.train import fitting as train
 from vnait.train.base import Base
-from vnait.train.baselines import FROZEN, fit_baseline, pooled
+from vnait.train.baselines import FROZEN_BASE, fit_baseline, pooled
 from vnait.train.linear import LinearClassifier
 from vnait.train.models import new_model
 from vnait.train.predict import Fitted
@@ -101,7 +101,7 @@ def fit_model(plan: Plan, training: Training, words: Vocabulary) -> Fitted | Lin
     table, test = plan.rows(training.shots, training.seed)
     fitted: Fitted | LinearClassifier
     if training.method in plan.baselines:
-        frozen = training.method == FROZEN and plan.base is not None
+        frozen = training.method == FROZEN_BASE and plan.base is not None
         fitted = fit_baseline(
             training.method,
             table,

@@ -43,8 +43,7 @@ from vnait.train.bag_of_words import STRENGTH, both_classes, ignoring_few_rows, 
 from vnait.train.base import Base
 from vnait.train.features import Contexts, Features, Joined, Pooled, Terms
 from vnait.train.linear import LinearClassifier
-from vnait.train.run import FROZEN as EMBEDDED
-from vnait.train.run import PREFIX, READS_MORE, READS_VECTORS
+from vnait.train.run import FROZEN, PREFIX, READS_MORE, READS_VECTORS
 from vnait.train.span import in_span
 from vnait.train.tasks import target_of, with_names
 
@@ -270,7 +269,7 @@ def pooled(source: str) -> Pooled:
     return Pooled(Base.load(source))
 
 
-FROZEN = f"{PREFIX}{EMBEDDED}"  # the simple model on the frozen embeddings of a pretrained base
+FROZEN_BASE = f"{PREFIX}{FROZEN}"  # the simple model on the frozen embeddings of a pretrained base
 Makers = dict[str, Callable[[str, Rows], LinearClassifier]]
 BASELINES: Makers = {"tfidf": tfidf, "one-hot": one_hot, "averaged": averaged}
 OF_NUMBERS: Makers = {"mean": constant, **BASELINES}
@@ -358,12 +357,12 @@ def _held_out(name: str, rows: Rows, share: float, seed: int) -> tuple[int, dict
 
 
 def _of(name: str, rows: Rows) -> LinearClassifier:
-    if name == FROZEN and rows.table.task == TAGGING:
+    if name == FROZEN_BASE and rows.table.task == TAGGING:
         raise InputError(
             "frozen embeddings are of whole texts, and tags are of words; leave out --method frozen "
             "(method=) to fine-tune the base."
         )
-    make = frozen if name == FROZEN else BY_TASK[rows.table.task][name]
+    make = frozen if name == FROZEN_BASE else BY_TASK[rows.table.task][name]
     with ignoring_few_rows():
         return replace(make(name, rows), pairs=are_pairs(rows.table.texts))
 

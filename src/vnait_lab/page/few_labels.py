@@ -17,7 +17,7 @@ from vnait.results.record import Record
 from vnait.results.results import ALL, interval_of
 from vnait.shared.statistics import paired
 from vnait.train.baselines import BASELINES as SIMPLE_MODELS
-from vnait.train.baselines import FROZEN
+from vnait.train.baselines import FROZEN_BASE
 from vnait.train.run import PREFIX
 from vnait_lab.page.parts import Judged, Section, bounded, grid, percent, prose, table
 from vnait_lab.records import BASELINES, among, by_seed, values_of, where
@@ -27,7 +27,7 @@ from vnait_lab.suites import few_labels
 from vnait_lab.suites.few_labels import QUICK, SHOTS, SPLITS
 
 PRETRAINED = {
-    FROZEN: "frozen embeddings of the pretrained base",
+    FROZEN_BASE: "frozen embeddings of the pretrained base",
     f"{PREFIX}{BASE_POSITIONS}": "the base fine-tuned",
 }
 SIMPLE = tuple(SIMPLE_MODELS)  # those of `vnait compare`
@@ -202,7 +202,7 @@ def against_pretrained(rows: list[dict[str, Any]]) -> Verdict:
         for method, name in PRETRAINED.items()
         if method in pooled
     )
-    return clear([pooled[FROZEN]], words)
+    return clear([pooled[FROZEN_BASE]], words)
 
 
 def smaller_parts(records: list[Record]) -> Section:
