@@ -112,6 +112,14 @@ def test_memory_taken_meanwhile_is_seen():
     assert 100 < memory < 400 and seconds > 0
 
 
+def test_memory_of_a_gpu_leaves_out_what_was_there_before(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "reset_peak_memory_stats", lambda: None)
+    monkeypatch.setattr(torch.cuda, "memory_allocated", lambda: 3 * 2**20)
+    monkeypatch.setattr(torch.cuda, "max_memory_allocated", lambda: 5 * 2**20)
+    assert costs(lambda: None)[2] == 2
+
+
 def report_of(**right: list[int]) -> Report:
     """A report in which half of the documents are within the limit, where all is right."""
     count = len(next(iter(right.values())))

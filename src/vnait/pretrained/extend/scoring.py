@@ -90,7 +90,9 @@ def labelled(vectors: Vectors, task: Task) -> NDArray[np.bool_]:
 
 
 def costs(run: Callable[[], Answer]) -> tuple[Answer, float, float]:
-    """What it returns, its seconds, and the MiB that it takes at most, of a GPU if there is one."""
+    """What it returns, its seconds, and the MiB that it takes at most beyond those that were taken before, of
+    a GPU if there is one.
+    """
     process, peak, done = psutil.Process(os.getpid()), [0], threading.Event()
     before = process.memory_info().rss
 
@@ -100,6 +102,7 @@ def costs(run: Callable[[], Answer]) -> tuple[Answer, float, float]:
 
     gpu = torch.cuda.is_available()
     if gpu:
+        held = torch.cuda.memory_allocated()
         torch.cuda.reset_peak_memory_stats()
     watcher = threading.Thread(target=watch, daemon=True)
     watcher.start()
@@ -110,5 +113,5 @@ def costs(run: Callable[[], Answer]) -> tuple[Answer, float, float]:
         seconds = time.perf_counter() - started
         done.set()
         watcher.join()
-    most = torch.cuda.max_memory_allocated() if gpu else peak[0]
+    most = torch.cuda.max_memory_allocated() - held if gpu else peak[0]
     return answer, seconds, most / 2**20
