@@ -12,7 +12,7 @@ from scipy.stats import binomtest
 from vnait.data.rows import generator
 from vnait.data.tasks import CLASSIFICATION, MULTILABEL, PROBLEMS
 from vnait.model import VnaitForSequenceClassification
-from vnait.model.heads import BagOfWords
+from vnait.model.bag_of_words import BagOfWords
 from vnait.model.one_hot import OneHotWords
 from vnait.results.advice import NONE
 from vnait.shared.processes import one_thread
